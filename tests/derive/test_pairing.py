@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,26 @@ def test_loops_compute_the_pairs_of_a_product_that_are_no_contractions(product: 
         text = text.replace(", three: C", "").replace(", c: C", "")
     (op,) = load_texts({"joined.yaml": text}).ops
     assert sum(phase.contraction is not None for phase in staged(op).phases) == found
+
+
+MIXED = """op: Mixed
+revision: 1
+summary: Linear layers, of which each sample has its own mixture.
+dims: {{samples: {{symbol: B}}, layers: {{symbol: E}}, terms: {{symbol: I}}, columns: {{symbol: O}}}}
+inputs: [{{name: x, dims: {{B: B, I: I}}}}, {{name: gate, dims: {{B: B, E: E}}}}, {{name: w, dims: {{{w}}}}}]
+outputs: [{{name: y, dims: {{B: B, O: O}}}}]
+dtypes: [{{x: bf16, gate: bf16, w: bf16, y: f32, accumulate: f32}}]
+semantics:
+  ranges: {{b: B, e: E, i: I, o: O}}
+  steps: ["y[b, o] += {value}"]
+"""
+
+
+@pytest.mark.parametrize("factors", [*itertools.permutations(["x[b, i]", "gate[b, e]", "w[{}]"])])
+@pytest.mark.parametrize("axes", ["eoi", "eio", "oei"])
+def test_the_first_pair_sums_along_the_axis_that_is_nearer_to_the_last_one(factors: tuple[str, ...], axes: str) -> None:
+    w = ", ".join(f"{letter.upper()}: {letter.upper()}" for letter in axes)
+    value = " * ".join(factors).format(", ".join(axes))
+    (op,) = load_texts({"mixed.yaml": MIXED.format(w=w, value=value)}).ops
+    first = next(phase.contraction for phase in staged(op).phases if phase.contraction is not None)
+    assert first.reduced == ("i",)

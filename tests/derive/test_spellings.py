@@ -130,6 +130,7 @@ semantics:
 """
 FORMS = {  # the axes of v and y, and the value: letters of one factor, a chain, one with a scale
     "lone": ("M: M", "C: C", "w[r, k] * y[c] * v[m]"),
+    "diagonal": ("M: M, M0: M", "C: C", "w[r, k] * y[c] * v[m, m]"),
     "two_left": ("M: M, K: K", "C: C", "w[r, k] * y[c] * v[m, k]"),
     "chained": ("K: K, M: M", "M: M, C: C", "w[r, k] * v[k, m] * y[m, c]"),
     "scaled": ("K: K, M: M", "C: C, M: M", "w[r, k] * v[k, m] * y[c, m] * S"),
@@ -137,9 +138,10 @@ FORMS = {  # the axes of v and y, and the value: letters of one factor, a chain,
 
 
 def test_letters_of_one_factor_are_summed_before_factors_are_multiplied() -> None:
-    v, y, value = FORMS["lone"]
-    parts = [part for phase in of(SUMS.format(op="Lone", v=v, y=y, value=value)).phases for part in phase.parts]
-    assert all(len(part.letters) <= 2 for part in parts)
+    for name in ("lone", "diagonal"):
+        v, y, value = FORMS[name]
+        parts = [part for phase in of(SUMS.format(op="Lone", v=v, y=y, value=value)).phases for part in phase.parts]
+        assert all(len(part.letters) <= 2 for part in parts)
 
 
 def test_sums_without_terms_are_zero_beside_infinite_factors(tmp_path: Path) -> None:

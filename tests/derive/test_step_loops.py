@@ -141,6 +141,8 @@ def test_the_first_row_that_holds_for_a_letter_is_taken_and_the_last_one_always_
         ([Candidate(own, 99, (1, 50)), Candidate(own, 30, (1, 80), turned=True)], 1, "turned rows"),
         ([Candidate(own, 99, (1, 50), apart=50), Candidate(reduced, 20, (6,), apart=6)], 1, "near row through room"),
         ([Candidate(own, 99, (1, 50), apart=50), Candidate(reduced, 20, (7,), apart=7)], 0, "block through room"),
+        ([Candidate(own, 99, (1, 50), apart=50), Candidate(own, 20, (6,), apart=6)], 1, "near block through room"),
+        ([Candidate(own, 99, (7,), apart=7), Candidate(own, 3, (1,), apart=1)], 0, "block through room"),
     ]
     for candidates, number, name in cases:
         chosen, row = _schedules.chosen(_schedules.nearest(candidates))

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
+import ml_dtypes
 import numpy as np
 import pytest
 from opwright.derive.phases import staged
@@ -149,3 +150,37 @@ def test_order_in_memory_and_threads_leave_the_bits_as_they_are(rows: int, matri
     outputs = tuple(np.full((2 * rows, 2, *rest), 77, np.float32)[::2, 0] for rest in ((3,), (3,), ()))
     assert [one.tobytes() for one in matrix.matrix(x, m, out=outputs)] == result
     assert all((one.base[1::2] == 77).all() and (one.base[:, 1] == 77).all() for one in outputs)
+
+
+BACKWARDS = """op: Backwards
+revision: 1
+summary: Rows of few cells in the other order.
+dims: {batch: {symbol: N}, rows: {symbol: W}, cells: {symbol: C}}
+inputs: [{name: x, dims: {N: N, W: W, C: C}}]
+outputs: [{name: y, dims: {N: N, W: W, C: C}}]
+dtypes:
+  - {x: f32, y: f32, accumulate: f32}
+  - {x: bf16, y: bf16, accumulate: f32}
+  - {x: u8, y: u8, accumulate: f32}
+  - {x: f64, y: f64, accumulate: f64}
+semantics:
+  ranges: {n: N, w: W, c: C}
+  steps: ["y[n, w, c] = x[n, W - 1 - w, c]"]
+"""
+
+
+def test_rows_of_few_cells_are_turned_and_nothing_behind_them_is_read(tmp_path: Path) -> None:
+    random = rng("backwards")
+    library, module = package({"backwards.yaml": BACKWARDS}, tmp_path, "backwards_package")
+    for isa in serving(module, library.op("Backwards")):
+        with instruction_set(module, isa):
+            for dtype in (np.float32, ml_dtypes.bfloat16, np.uint8, np.float64):
+                for _ in range(20):
+                    n, w, c = int(random.integers(1, 4)), int(random.integers(1, 90)), int(random.integers(1, 7))
+                    x = random.integers(0, 200, (n, w, c)).astype(dtype)
+                    x = [x, x[:, ::-1], np.asfortranarray(x), np.repeat(x, 2, 2)[..., ::2]][int(random.integers(4))]
+                    room = np.zeros((n, w + 2, c), dtype)
+                    module.backwards(x, out=room[:, 1:-1], threads=int(random.integers(1, 4)))
+                    assert (room[:, 1:-1] == x[:, ::-1]).all(), (isa, dtype, x.shape, x.strides)
+                    assert not room[:, 0].any()
+                    assert not room[:, -1].any()

@@ -13,7 +13,7 @@ from opwright.oracle.run_steps import compute_steps
 from support.package import package
 from support.random_contractions import DTYPES as FLOATS
 
-DTYPES = {**FLOATS, "s8": np.int8, "u8": np.uint8}
+DTYPES = {**FLOATS, "s8": np.int8, "u8": np.uint8, "boolean": np.bool_}
 SPECS = Path(__file__).parents[1] / "data" / "formulas"
 ROUNDED = """op: Rounded
 revision: 1
@@ -47,6 +47,23 @@ semantics:
   steps:
     - y[m, n] += select(k <= m, max(a[m, k], 0), 0) * b[k, n]
 """
+# A truth value times a number of any type is a number of that type.
+KEPT = """op: Kept
+revision: 1
+summary: A product by a matrix of which some cells are dropped.
+dims: {rows: {symbol: M}, terms: {symbol: K}, columns: {symbol: N}}
+inputs: [{name: a, dims: {M: M, K: K}}, {name: b, dims: {K: K, N: N}}, {name: kept, dims: {K: K, N: N}}]
+outputs: [{name: y, dims: {M: M, N: N}}]
+dtypes:
+  - {a: bf16, b: bf16, kept: boolean, y: f32, accumulate: f32}
+  - {a: f16, b: f16, kept: boolean, y: f32, accumulate: f32}
+  - {a: u8, b: s8, kept: boolean, y: f32, accumulate: f32}
+  - {a: bf16, b: f32, kept: boolean, y: f32, accumulate: f32}
+semantics:
+  ranges: {m: M, n: N, k: K}
+  steps:
+    - y[m, n] += a[m, k] * (kept[k, n] * b[k, n])
+"""
 # What is between the products has the type of the output, which an attribute states.
 STATED = """op: Stated
 revision: 1
@@ -77,12 +94,12 @@ semantics:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Library, ModuleType]:
     texts = {"blocked.yaml": (SPECS / "blocked.yaml").read_text(encoding="utf-8"), "rounded.yaml": ROUNDED}
-    texts["masked.yaml"] = MASKED
+    texts |= {"masked.yaml": MASKED, "kept.yaml": KEPT}
     texts |= {"stated.yaml": STATED, "confused.yaml": STATED.replace("Stated", "Confused").replace("to_f16", "to_bf16")}
     return package(texts, tmp_path_factory.mktemp("narrow"), "narrow_package")
 
 
-@pytest.mark.parametrize("name", ["Blocked", "Rounded", "Masked"])
+@pytest.mark.parametrize("name", ["Blocked", "Rounded", "Masked", "Kept"])
 def test_narrow_operands_between_steps_give_what_the_interpreter_gives(
     made: tuple[Library, ModuleType], name: str
 ) -> None:
@@ -92,10 +109,14 @@ def test_narrow_operands_between_steps_give_what_the_interpreter_gives(
         for sizes in ((5, 3, 17, 33), (64, 16, 40, 20), (1, 1, 1, 1), (3, 0, 4, 2), (2, 5, 0, 3)):
             m, q, n, h = sizes
             shapes = (
-                ((m, q * 8), (q, n, 8)) if name == "Blocked" else ((m, q), (q, h), (h, n), (h, n))[: len(op.inputs)]
+                ((m, q * 8), (q, n, 8))
+                if name == "Blocked"
+                else ((m, q), (q, n), (q, n))
+                if name == "Kept"
+                else ((m, q), (q, h), (h, n), (h, n))[: len(op.inputs)]
             )
             inputs = [
-                rng.integers(0 if row[t.name] == "u8" else -3, 4, shape).astype(DTYPES[row[t.name]])
+                rng.integers(0 if row[t.name] in ("u8", "boolean") else -3, 4, shape).astype(DTYPES[row[t.name]])
                 for t, shape in zip(op.inputs, shapes, strict=True)
             ]
             expected = compute_steps(op, inputs, {})
@@ -111,6 +132,8 @@ def test_a_copy_of_an_input_is_kept_in_its_type(made: tuple[Library, ModuleType]
     assert kernels.blocked.__name__ == "blocked"
     operation = sys.modules[f"{kernels.__name__}._blocked"].OPERATION
     assert [{*kinds.values()} for kinds in operation.narrow] == [set(), {"bfloat16"}, {"float16"}, {"uint8"}, set()]
+    kept = sys.modules[f"{kernels.__name__}._kept"].OPERATION if kernels.kept else None
+    assert [{*kinds.values()} for kinds in kept.narrow] == [{"bfloat16"}, {"float16"}, {"int8"}, set()]
     rounded = sys.modules[f"{kernels.__name__}._rounded"].OPERATION if kernels.rounded else None
     assert [sorted(kinds.values()) for kinds in rounded.narrow] == [["bfloat16", "int8"]] * 2
 

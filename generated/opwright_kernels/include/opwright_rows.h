@@ -470,15 +470,17 @@ static inline __m512i opwright_some_2(const void *from, int64_t cells)
     return _mm512_maskz_loadu_epi16(some, from);
 }
 
-// Copies whole vectors of cells `step` apart, and nothing behind; the number of cells.
-static inline int64_t opwright_near_2(void *to, const void *cells, int64_t step, int64_t n)
+// Copies whole vectors of cells `by` apart, maybe backwards, and nothing behind; the number of cells.
+static inline int64_t opwright_near_2(void *to, const void *cells, int64_t by, int64_t n)
 {
-    const __m512i places = _mm512_mullo_epi16(opwright_iota_2(), opwright_all_2(step));
+    const int64_t step = by < 0 ? -by : by;
+    const __m512i iota = opwright_iota_2(), last = opwright_all_2(31);
+    const __m512i places = _mm512_mullo_epi16(by < 0 ? _mm512_sub_epi16(last, iota) : iota, opwright_all_2(step));
     const __mmask32 behind = _mm512_cmpge_epi16_mask(places, opwright_all_2(64));
     const int64_t span = 31 * step + 1;
     int64_t i = 0;
     for (; 1 < step && step <= OPWRIGHT_CLOSE && i + 32 <= n; i += 32) {
-        const char *const from = (const char *)cells + i * step * 2;
+        const char *const from = (const char *)cells + (by < 0 ? i + 31 : i) * by * 2;
         const __m512i second = opwright_some_2(from + 64, span - 32);
         __m512i made = _mm512_permutex2var_epi16(_mm512_loadu_si512(from), places, second);
         if (step > 2) {
@@ -529,15 +531,17 @@ static inline __m512i opwright_some_4(const void *from, int64_t cells)
     return _mm512_maskz_loadu_epi32(some, from);
 }
 
-// Copies whole vectors of cells `step` apart, and nothing behind; the number of cells.
-static inline int64_t opwright_near_4(void *to, const void *cells, int64_t step, int64_t n)
+// Copies whole vectors of cells `by` apart, maybe backwards, and nothing behind; the number of cells.
+static inline int64_t opwright_near_4(void *to, const void *cells, int64_t by, int64_t n)
 {
-    const __m512i places = _mm512_mullo_epi32(opwright_iota_4(), opwright_all_4(step));
+    const int64_t step = by < 0 ? -by : by;
+    const __m512i iota = opwright_iota_4(), last = opwright_all_4(15);
+    const __m512i places = _mm512_mullo_epi32(by < 0 ? _mm512_sub_epi32(last, iota) : iota, opwright_all_4(step));
     const __mmask16 behind = _mm512_cmpge_epi32_mask(places, opwright_all_4(32));
     const int64_t span = 15 * step + 1;
     int64_t i = 0;
     for (; 1 < step && step <= OPWRIGHT_CLOSE && i + 16 <= n; i += 16) {
-        const char *const from = (const char *)cells + i * step * 4;
+        const char *const from = (const char *)cells + (by < 0 ? i + 15 : i) * by * 4;
         const __m512i second = opwright_some_4(from + 64, span - 16);
         __m512i made = _mm512_permutex2var_epi32(_mm512_loadu_si512(from), places, second);
         if (step > 2) {
@@ -580,6 +584,176 @@ static inline int64_t opwright_spread_4(void *to, const void *row, int64_t step,
 #define opwright_spread_2(to, row, step, n) 0
 #define opwright_spread_4(to, row, step, n) 0
 #endif
+
+// Sets rows of n cells of 1 bytes to 0, or copies them; rows that follow one another are one.
+static inline void opwright_clear_rows_1(void *to, int64_t to_row, int64_t to_step, int64_t rows, int64_t n)
+{
+    const int joined = to_step == 1 && to_row == n;
+    const int64_t cells = joined ? n * rows : n;
+    for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
+        char *const begin = (char *)to + row * to_row * 1;
+        if (to_step == 1) {
+            memset(begin, 0, (size_t)(cells * 1));
+            continue;
+        }
+        for (int64_t i = 0; i < cells; ++i) {
+            memset(begin + i * to_step * 1, 0, 1);
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_copy_apart_1(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n)
+{
+    int64_t i = 0;
+    for (; i < n; ++i) {
+        memcpy(to + i * to_step * 1, from + i * from_step * 1, 1);
+    }
+}
+
+static inline void opwright_copy_rows_1(void *to, int64_t to_row, int64_t to_step, const void *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n)
+{
+    const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
+    const int64_t cells = joined ? n * rows : n;
+    for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
+        char *const target = (char *)to + row * to_row * 1;
+        const char *const source = (const char *)from + row * from_row * 1;
+        if (beside) {
+            opwright_copied(target, source, cells * 1);
+        } else {
+            opwright_copy_apart_1(target, to_step, source, from_step, cells);
+        }
+    }
+}
+
+// Sets rows of n cells of 2 bytes to 0, or copies them; rows that follow one another are one.
+static inline void opwright_clear_rows_2(void *to, int64_t to_row, int64_t to_step, int64_t rows, int64_t n)
+{
+    const int joined = to_step == 1 && to_row == n;
+    const int64_t cells = joined ? n * rows : n;
+    for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
+        char *const begin = (char *)to + row * to_row * 2;
+        if (to_step == 1) {
+            memset(begin, 0, (size_t)(cells * 2));
+            continue;
+        }
+        for (int64_t i = 0; i < cells; ++i) {
+            memset(begin + i * to_step * 2, 0, 2);
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_copy_apart_2(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n)
+{
+    int64_t i = 0;
+    if (to_step == 1) {
+        i = opwright_near_2(to, from, from_step, n);
+    } else if (from_step == 1) {
+        i = opwright_spread_2(to, from, to_step, n);
+    }
+    for (; i < n; ++i) {
+        memcpy(to + i * to_step * 2, from + i * from_step * 2, 2);
+    }
+}
+
+static inline void opwright_copy_rows_2(void *to, int64_t to_row, int64_t to_step, const void *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n)
+{
+    const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
+    const int64_t cells = joined ? n * rows : n;
+    for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
+        char *const target = (char *)to + row * to_row * 2;
+        const char *const source = (const char *)from + row * from_row * 2;
+        if (beside) {
+            opwright_copied(target, source, cells * 2);
+        } else {
+            opwright_copy_apart_2(target, to_step, source, from_step, cells);
+        }
+    }
+}
+
+// Sets rows of n cells of 4 bytes to 0, or copies them; rows that follow one another are one.
+static inline void opwright_clear_rows_4(void *to, int64_t to_row, int64_t to_step, int64_t rows, int64_t n)
+{
+    const int joined = to_step == 1 && to_row == n;
+    const int64_t cells = joined ? n * rows : n;
+    for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
+        char *const begin = (char *)to + row * to_row * 4;
+        if (to_step == 1) {
+            memset(begin, 0, (size_t)(cells * 4));
+            continue;
+        }
+        for (int64_t i = 0; i < cells; ++i) {
+            memset(begin + i * to_step * 4, 0, 4);
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_copy_apart_4(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n)
+{
+    int64_t i = 0;
+    if (to_step == 1) {
+        i = opwright_near_4(to, from, from_step, n);
+    } else if (from_step == 1) {
+        i = opwright_spread_4(to, from, to_step, n);
+    }
+    for (; i < n; ++i) {
+        memcpy(to + i * to_step * 4, from + i * from_step * 4, 4);
+    }
+}
+
+static inline void opwright_copy_rows_4(void *to, int64_t to_row, int64_t to_step, const void *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n)
+{
+    const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
+    const int64_t cells = joined ? n * rows : n;
+    for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
+        char *const target = (char *)to + row * to_row * 4;
+        const char *const source = (const char *)from + row * from_row * 4;
+        if (beside) {
+            opwright_copied(target, source, cells * 4);
+        } else {
+            opwright_copy_apart_4(target, to_step, source, from_step, cells);
+        }
+    }
+}
+
+// Sets rows of n cells of 8 bytes to 0, or copies them; rows that follow one another are one.
+static inline void opwright_clear_rows_8(void *to, int64_t to_row, int64_t to_step, int64_t rows, int64_t n)
+{
+    const int joined = to_step == 1 && to_row == n;
+    const int64_t cells = joined ? n * rows : n;
+    for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
+        char *const begin = (char *)to + row * to_row * 8;
+        if (to_step == 1) {
+            memset(begin, 0, (size_t)(cells * 8));
+            continue;
+        }
+        for (int64_t i = 0; i < cells; ++i) {
+            memset(begin + i * to_step * 8, 0, 8);
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_copy_apart_8(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n)
+{
+    int64_t i = 0;
+    for (; i < n; ++i) {
+        memcpy(to + i * to_step * 8, from + i * from_step * 8, 8);
+    }
+}
+
+static inline void opwright_copy_rows_8(void *to, int64_t to_row, int64_t to_step, const void *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n)
+{
+    const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
+    const int64_t cells = joined ? n * rows : n;
+    for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
+        char *const target = (char *)to + row * to_row * 8;
+        const char *const source = (const char *)from + row * from_row * 8;
+        if (beside) {
+            opwright_copied(target, source, cells * 8);
+        } else {
+            opwright_copy_apart_8(target, to_step, source, from_step, cells);
+        }
+    }
+}
 
 // f32: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
 // `kept`; and copies a written buffer to its place.

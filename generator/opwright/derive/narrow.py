@@ -54,6 +54,10 @@ def _kind(found: Program, value: Expr) -> str | None:
         return kinds.pop() if len(kinds) == 1 else None
     if isinstance(value, Binary) and value.op == "+" and value.right == Number(0):
         return _kind(found, value.left)
+    if isinstance(value, Binary) and value.op == "*":  # by 0 or 1
+        left, right = value.left, value.right
+        truth = next((one for one in (right, left) if isinstance(one, Read) and one.tensor in found.truths), None)
+        return _kind(found, left if truth is right else right) if truth is not None else None
     if isinstance(value, Read) and found.arrays[value.tensor].role == "input":
         return value.tensor
     if isinstance(value, Call) and expr.CONVERSIONS.get(value.function) in NARROW:

@@ -23,7 +23,7 @@ from .lanes import lane_letters
 from .narrow import narrow
 from .picking import looked_up, picked
 from .program import Array, Part, Program
-from .rewrites.accumulating import accumulating, plain
+from .rewrites.accumulating import accumulating, once, plain
 from .rewrites.bordered import bordered
 from .rewrites.inlining import inlined
 from .rewrites.joining import merged
@@ -139,7 +139,7 @@ def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
     found = looked_up(picked(written_out(needed(separated(op), outputs)), op), op)
-    found = accumulating(assigned(summed_first(found), plain), outputs)
+    found = accumulating(assigned(summed_first(found), once), outputs)
     found = hoisted(paired(scanned(bordered(respelled(found), op))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)

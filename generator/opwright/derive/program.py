@@ -23,6 +23,7 @@ from .algebra.inside import Sizes, inside, sizes_of
 from .algebra.poly import NotPolynomial, polynomial
 
 # The initial value of a cell, by operator.
+BYTES, TRUTHS = ("s8", "u8"), ("boolean",)
 INITIAL = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}
 
 
@@ -126,6 +127,7 @@ class Program:
     quotients: frozenset[tuple[str, Expr]] = frozenset()  # names of `let` with the quotient that each is
     sizes: Sizes = field(default_factory=Sizes)  # what every call knows of them
     bytes: frozenset[str] = frozenset()  # inputs that hold bytes in every row
+    truths: frozenset[str] = frozenset()  # inputs that hold truth values in every row
     whole: frozenset[str] = frozenset()  # arrays of integers that steps of another program make
     narrow: Mapping[str, str] = field(default_factory=dict)  # arrays between steps of a narrow data type: narrow.py
 
@@ -335,11 +337,21 @@ def program(op: Op) -> Program:
     roles = [(a.extents_of, a.fills) for a in op.attributes if a.extents_of and a.fills]
     same = (frozenset({op.dims[role].symbol, op.dims[whole].symbol}) for role, whole in roles)
     quotients = ((name, let.value.tree) for name, let in op.lets.items() if let.value is not None)
-    return Program(letters, arrays, tuple(parts), frozenset(same), frozenset(quotients), sizes_of(op), _bytes(op))
+    return Program(
+        letters,
+        arrays,
+        tuple(parts),
+        frozenset(same),
+        frozenset(quotients),
+        sizes_of(op),
+        _holding(op, BYTES),
+        _holding(op, TRUTHS),
+    )
 
 
-def _bytes(op: Op) -> frozenset[str]:
-    return frozenset(t.name for t in op.inputs if all(row.get(t.name) in ("s8", "u8") for row in op.dtypes))
+def _holding(op: Op, kinds: tuple[str, ...]) -> frozenset[str]:
+    """The inputs that hold some of these types in every row."""
+    return frozenset(tensor.name for tensor in op.inputs if all(row.get(tensor.name) in kinds for row in op.dtypes))
 
 
 def _names(assignment: Assignment) -> frozenset[str]:

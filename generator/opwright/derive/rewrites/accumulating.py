@@ -13,6 +13,8 @@ from types import MappingProxyType
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
 from ...language.schema import Assignment
+from ..algebra.poly import ONE, ZERO, NotPolynomial, Poly, affine, polynomial
+from ..algebra.slopes import slope
 from ..program import Array, Axis, Formula, Part, Program
 from .pairing import is_product
 
@@ -29,6 +31,17 @@ def plain(found: Program, part: Part) -> bool:
     return _reaches(found, part, range(len(part.target.indices)))
 
 
+def once(found: Program, part: Part) -> bool:
+    """Whether a step reaches no cell of its target twice: indices have letters of their own, which count cells."""
+    target = part.target
+    moves = (
+        all(slope(index, letter) == Number(1) for letter in _letters(found, index)) and len(_letters(found, index)) < 2
+        for index in target.indices
+    )
+    walked = (found.covers(target.tensor, *pair) or move for pair, move in zip(enumerate(target.indices), moves))
+    return all(walked) and _apart_from_each_other(found, target)
+
+
 def loose_axes(found: Program, read: Read) -> list[int]:
     """The axes whose index may lie outside."""
     indices = enumerate(read.indices)
@@ -40,7 +53,7 @@ def accumulating(found: Program, outputs: Sequence[str]) -> Program:
     for output in outputs:
         writers = [part for part in found.parts if part.target.tensor == output]
         read = any(read.tensor == output for part in found.parts for read in part.reads)
-        if read or not (_written_once(found, writers) or _written_by_places(found, writers)):
+        if read or not (_written_once(found, writers) or _written_in_pieces(found, writers)):
             whole = _accumulated(found, output, writers, {})
             apart = _accumulated(found, output, writers, pairs) if (pairs := _apart(found, output)) else whole
             sums = (part for part in apart.parts if part.target.tensor == accumulator(output))
@@ -52,16 +65,11 @@ def _written_once(found: Program, writers: Sequence[Part]) -> bool:
     return len(writers) == 1 and writers[0].operator == "set" and plain(found, writers[0])
 
 
-def _written_by_places(found: Program, writers: Sequence[Part]) -> bool:
-    """Whether each step writes one place of an axis of so many cells, and all of them together every cell once."""
+def _written_in_pieces(found: Program, writers: Sequence[Part]) -> bool:
+    """Whether steps write pieces of an axis that lie one behind the other, and all of them together every cell once."""
     target = writers[0].target
     for number, axis in enumerate(found.arrays[target.tensor].axes):
-        chosen = {part.target.indices[number] for part in writers}
-        if (
-            len(writers) > 1
-            and axis.extent == Number(len(writers))
-            and chosen == {Number(place) for place in range(len(writers))}
-        ):
+        if len(writers) > 1 and axis.kind == "one" and _fill(found, number, axis, writers):
             others = {(*part.target.indices[:number], *part.target.indices[number + 1 :]) for part in writers}
             axes = {*range(len(target.indices))} - {number}
             each = all(part.operator == "set" and _reaches(found, part, axes) for part in writers)
@@ -69,13 +77,41 @@ def _written_by_places(found: Program, writers: Sequence[Part]) -> bool:
     return False
 
 
+def _fill(found: Program, number: int, axis: Axis, writers: Sequence[Part]) -> bool:
+    """Whether pieces of an axis, each of a letter or one cell, are the whole axis, whatever the sizes."""
+    sizes, left = found.sizes.values, list[tuple[Poly, Poly]]()
+    try:
+        for part in writers:
+            index = affine(part.target.indices[number], found.letters).with_symbols(sizes)
+            if any(factor != ONE for _, factor in index.coefficients) or len(index.letters) > 1:
+                return False
+            extents = [polynomial(found.letters[letter].extent) for letter in index.letters]
+            left.append((index.offset, extents[0].substitute(sizes) if extents else ONE))
+        end, whole = ZERO, polynomial(axis.extent).substitute(sizes)
+    except NotPolynomial:
+        return False
+    while following := [piece for piece in left if piece[0] == end]:
+        left.remove(following[0])
+        end += following[0][1]
+    return not left and end == whole
+
+
 def _reaches(found: Program, part: Part, axes: Collection[int]) -> bool:
     """Whether a step reaches every cell along some axes of its target, each once, whatever the sizes."""
     target = part.target
-    letters = [letter for index in target.indices for letter in expr.names(index) & found.letters.keys()]
     each = all(found.covers(target.tensor, number, target.indices[number]) for number in axes)
-    inside = not any(loose_axes(found, read) for read in part.reads)
-    return each and inside and not part.where and len({*letters}) == len(letters)
+    inside = not any(loose_axes(found, read) for read in (target, *part.reads))
+    return each and inside and not part.where and _apart_from_each_other(found, target)
+
+
+def _apart_from_each_other(found: Program, target: Read) -> bool:
+    """Whether each letter stands in one index alone."""
+    letters = [letter for index in target.indices for letter in _letters(found, index)]
+    return len({*letters}) == len(letters)
+
+
+def _letters(found: Program, index: Expr) -> frozenset[str]:
+    return expr.names(index) & found.letters.keys()
 
 
 def _accumulated(found: Program, output: str, writers: Sequence[Part], apart: Apart) -> Program:

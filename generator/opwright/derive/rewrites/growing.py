@@ -1,8 +1,9 @@
 """Outputs whose cells grow where they lie, without an array of sums that a last step copies.
 
 In: a phase and a row of data types. Out: the same phase, in which each such output is begun by a step of its own and
-takes the terms itself: one that has the type of its sums, or whose steps only set cells, where a task has more of
-these than lanes, as in the gradient of a window. Every cell adds the same terms in the same order.
+takes the terms itself: one that has the type of its sums, where a task has more of these than lanes, as in the
+gradient of a window, or one whose steps only set cells, as those inside a border. Every cell adds the same terms in
+the same order.
 
 Where tasks have blocks of lanes, it depends on a call whether these are neighbours in the output. If they lie apart
 there, each term would gather and scatter them: such sums stay, and are the output itself in calls whose lanes are
@@ -15,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
-from ...language.expr import Number, Read
+from ...language.expr import Binary, Number, Read
 from ...language.model import Op
 from ..phases import Phase, Staged
 from ..program import INITIAL, Part
@@ -27,7 +28,7 @@ def growing(
 ) -> tuple[Staged, Phase]:
     """A phase of a program, and both as they are without the sums of outputs that grow in every call."""
     for copy, sums in [*_copies(op, found, phase, row, is_number)]:
-        if _lane_axis(found, phase, sums, lanes) is None:
+        if _only_set(found, copy, sums) or _lane_axis(found, phase, sums, lanes) is None:
             found, phase = _without(found, phase, copy, sums)
     return found, phase
 
@@ -59,10 +60,11 @@ def _copies(
     for copy in phase.parts:
         output = copy.target.tensor
         sums = accumulator(output)
-        private = output in always and sums in found.private
-        alike = private and (row[output] == row["accumulate"] or _only_set(found, copy, sums))
+        if output not in always or sums not in found.private or is_number(sums):
+            continue
+        alike = row[output] == row["accumulate"] or _only_set(found, copy, sums)
         same = copy.formulas[0].value == Read(sums, copy.target.indices)
-        if alike and same and not is_number(sums) and _many(found, phase, sums):
+        if alike and same and (_many(found, phase, sums) or _moved(found, copy, sums)):
             yield copy, sums
 
 
@@ -71,6 +73,16 @@ def _only_set(found: Staged, copy: Part, sums: str) -> bool:
     others = [part for part in found.program.parts if part is not copy]
     written = all(part.operator == "set" for part in others if part.target.tensor == sums)
     return written and not any(read.tensor == sums for part in others for read in part.reads)
+
+
+def _moved(found: Staged, copy: Part, sums: str) -> bool:
+    """Whether steps only copy cells, or add one to 0, so that it costs least to write each row at once.
+
+    What is computed for rows as a whole is stored past the caches, where the output is large.
+    """
+    values = [formula.value for part in found.program.parts if part.target.tensor == sums for formula in part.formulas]
+    cells = [one.left if isinstance(one, Binary) and (one.op, one.right) == ("+", Number(0)) else one for one in values]
+    return _only_set(found, copy, sums) and all(isinstance(cell, Read) for cell in cells)
 
 
 def _lane_axis(found: Staged, phase: Phase, sums: str, lanes: str | None) -> int | None:

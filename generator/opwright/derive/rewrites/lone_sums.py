@@ -27,7 +27,8 @@ def _split(found: Program, part: Part, arrays: dict[str, Array]) -> Iterator[Par
     factors = list(factors_of(part.formulas[0].value))
     letters = [{*part.letters} & expr.names(factor) for factor in factors]
     simple = part.by is None and part.operator == "sum" and not part.where and part.target.tensor not in found.integers
-    if simple and all(walked(found, read) for read in (part.target, *part.reads)) and len(factors) > 1 and all(letters):
+    whole = walked(found, part.target) and all(_inside(found, read) for read in part.reads)
+    if simple and whole and len(factors) > 1 and all(letters):
         for number, factor in enumerate(factors):
             others = expr.names(part.target).union(*letters[:number], *letters[number + 1 :])
             if letters[number] <= others:
@@ -39,6 +40,15 @@ def _split(found: Program, part: Part, arrays: dict[str, Array]) -> Iterator[Par
             yield part.of(cells, "sum", factor)
         part = _multiplied(found, part, product_of(factors))
     yield part
+
+
+def _inside(found: Program, read: Read) -> bool:
+    """Whether a letter walks each axis of a read, maybe two at once, as those of a diagonal."""
+    axes = found.arrays[read.tensor].axes
+    return all(
+        axis.kind == "ones" or found.walks(read.tensor, number, index)
+        for number, (axis, index) in enumerate(zip(axes, read.indices, strict=True))
+    )
 
 
 def _multiplied(found: Program, part: Part, value: Expr) -> Part:

@@ -293,10 +293,22 @@ class _Split:
         loops = [pair for pair in found if not (contracts(pair) and is_dense(pair))]
         return all(len(pair) < len(self.part.letters) for pair in loops)
 
-    def cost(self, factors: Sequence[Expr], order: Sequence[int]) -> tuple[int, ...]:
-        """The numbers of letters that the pairs run over, in descending order."""
-        pairs = self.pairs([self.stand_in(factors[number]) for number in order])
-        return tuple(sorted((len(self.letters(Binary("*", left, right))) for left, right, _ in pairs), reverse=True))
+    def cost(self, factors: Sequence[Expr], order: Sequence[int]) -> tuple[tuple[int, ...], int]:
+        """The numbers of letters that the pairs run over, in descending order; then how far from the last axis those
+
+        stand that the first pair sums: last axes are mostly the longest ones. `g[b, e] * x[b, i] * w[e, o, i]` by e
+        first would have an array of b, o and i: 256x8x100x129 f32 takes 2.4 times as long (AMD Zen 5, gcc 12.2).
+        """
+        pairs = [*self.pairs([self.stand_in(factors[number]) for number in order])]
+        walked = tuple(sorted((len(self.letters(Binary("*", one, other))) for one, other, _ in pairs), reverse=True))
+        left, right, remaining = pairs[0]
+        summed = [letter for letter in self.letters(Binary("*", left, right)) if letter not in remaining]
+        return walked, sum(self.from_the_end(factors[number], letter) for number in order[:2] for letter in summed)
+
+    def from_the_end(self, factor: Expr, letter: str) -> int:
+        """How many axes stand behind the one that a letter walks."""
+        indices = factor.indices if isinstance(factor, Read) else ()
+        return next((n for n, index in enumerate(reversed(indices)) if letter in expr.names(index)), 0)
 
     def take_pairs(self, order: Sequence[Read], scales: Sequence[Expr], divisors: Sequence[Expr]) -> None:
         left: Expr = order[0]

@@ -25,8 +25,11 @@ def respelled(found: Program) -> Program:
     return dataclasses.replace(found, parts=parts) if parts != found.parts else found
 
 
-def assigned(found: Program, plain: Callable[[Program, Part], bool]) -> Program:
-    """The program in which sums of one term, as in an outer product, are assigned: `plain` steps, 0 added to -0."""
+def assigned(found: Program, once: Callable[[Program, Part], bool]) -> Program:
+    """The program in which sums of one term, as in an outer product, are assigned, 0 added to -0.
+
+    `once`: whether a step reaches each cell of its target once at most.
+    """
 
     def set_once(formula: Formula) -> Formula:
         value = Binary("+", formula.value, Number(0))
@@ -34,8 +37,8 @@ def assigned(found: Program, plain: Callable[[Program, Part], bool]) -> Program:
 
     def of(part: Part) -> Part:
         writers = [other for other in found.parts if other.target.tensor == part.target.tensor]
-        once = set(part.letters) <= expr.names(part.target) and len(writers) == 1 and plain(found, part)
-        if part.operator != "sum" or not once:
+        alone = set(part.letters) <= expr.names(part.target) and len(writers) == 1
+        if part.operator != "sum" or not (alone and once(found, part)):
             return part
         return dataclasses.replace(part, formulas=tuple(map(set_once, part.formulas)))
 

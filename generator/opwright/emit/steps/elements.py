@@ -81,7 +81,9 @@ class Elements:
 
     def streams(self, target: Read) -> bool:
         """Whether rows of an array may go past the caches: each task writes its own stretch of an output once."""
-        return self.blocked and self.program.arrays[target.tensor].role == "output"
+        writers = [part for part in self.phase.parts if part.target.tensor == target.tensor]
+        begun = len(writers) > 1 and isinstance(writers[0].formulas[0].value, expr.Number) and writers[0].by is None
+        return not begun and self.blocked and self.program.arrays[target.tensor].role == "output"
 
     def cells_of_lanes(self) -> int:
         """The number of lanes in a task's arrays: fewer if one has more than one cell per lane."""

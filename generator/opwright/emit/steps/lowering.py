@@ -20,7 +20,7 @@ from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Expr, For, If, Member, Name, Stmt
-from . import choices, close, endings, fusion, quotients, wholes
+from . import choices, close, endings, fusion, planes, quotients, wholes
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
@@ -228,7 +228,9 @@ class Lowering(Tasks):
         """The loops of a step around its cells."""
         walk = self.walk(part, formula)
         target_loops, reduced, bounds, lane = walk.outer, walk.reduced, walk.bounds, walk.lane
-        if walk.laned:
+        if (walk.laned or (target_loops and not lane)) and not reduced and planes.possible(self, part, formula):
+            made = planes.moved(self, part, formula, target_loops, bounds, lane)
+        elif walk.laned:
             assert self.lanes is not None
             if self.lanes.name not in expr.names(part.target):
                 made = self.lane_reduction(part, formula, target_loops, reduced, bounds)

@@ -1,0 +1,115 @@
+"""Outputs whose cells steps only set: borders, pieces that lie one behind the other, parts that are written twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from opwright.derive.phases import staged
+from opwright.load import load_texts
+from support.generated import FULL, rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, serving
+from support.step_verdicts import first_disagreement
+
+SPECS, CALLS = (30, 20) if FULL else (6, 8)
+KINDS = ("f32", "bf16", "f16", "u8", "f64", "s32")
+
+
+def drawn(random: np.random.Generator, name: str) -> str:
+    """A spec of two to four steps that set cells of one output, or add one term to each of some."""
+
+    def one(items: list[str]) -> str:
+        return str(random.choice(items))
+
+    letters = [*"abc"[: int(random.integers(1, 4))]]
+    along = one(letters)
+    form = one(["pieces", "border", "border", "shifted", "twice"])
+    kind = one([*KINDS])
+    row = f"accumulate: {'f64' if kind == 'f64' else 'f32'}"
+    order = [str(letter) for letter in random.permutation(letters)]
+    inputs, types, ranges = dict[str, str](), [f"dst: {kind}"], {x: x.upper() for x in letters}
+
+    def given(number: int, axis: str, kind: str) -> str:
+        """The name of an input whose axis in place of `along` has the letter `axis`, in any order."""
+        axes = [str(x) for x in random.permutation(letters)]
+        inputs[f"src{number}"] = ", ".join(f"X{x}: {axis.upper() if x == along else x.upper()}" for x in axes)
+        types.append(f"src{number}: {kind}")
+        return f"src{number}[{', '.join(axis if x == along else x for x in axes)}]"
+
+    def dst(place: str) -> str:
+        return f"dst[{', '.join(place if x == along else x for x in order)}]"
+
+    other = kind if random.random() < 0.8 else one(["f32", "u8"]) if kind != "f64" else "f32"
+    extent, steps = along.upper(), list[str]()
+    if form in ("pieces", "twice"):
+        pieces = [*"klm"[: int(random.integers(2, 4))]]
+        ranges |= {x: x.upper() for x in pieces}
+        ends = ["0"]
+        for number, piece in enumerate(pieces):
+            value = given(number, piece, other)
+            value = one([value, value, f"{value} + 1"])
+            steps.append(f"{dst(f'{ends[-1]} + {piece}' if ends[-1] != '0' else piece)} = {value}")
+            ends.append(f"{ends[-1]} + {piece.upper()}" if number else piece.upper())
+        extent = ends[-1] if form == "pieces" else f"max({ends[-1]}, {pieces[0].upper()} + 1)"
+        if form == "twice":
+            steps.append(f"{dst('1 + ' + pieces[0])} = {given(9, pieces[0], other)}")
+        ranges.pop(along)
+        steps = [steps[int(at)] for at in random.permutation(len(steps))]
+    elif form == "border":
+        extent = f"{along.upper()} + P + {int(random.integers(0, 3))}"
+        steps.append(f"{dst(f'{along} + P')} = {given(0, along, other)}")
+        if random.random() < 0.4:
+            steps.append(f"{dst('P')} = 1") if len(letters) == 1 else None
+        if random.random() < 0.3:
+            ranges["q"] = "P"
+            steps.append(f"{dst('q')} = {int(random.integers(-1, 3)) if kind != 'u8' else 2}")
+    else:
+        ranges[along] = f"{along.upper()} + P"
+        extent = f"{along.upper()} + P"
+        value = given(0, along, other).replace(f"[{along}", f"[{along} - P").replace(f" {along}", f" {along} - P")
+        steps.append(f"{dst(along)} {one(['+=', '='])} {value}")
+    held = [x for x in letters if x != along]
+    symbols = [*held, *([along] if form in ("border", "shifted") else []), *(x for x in "klm" if x in ranges)]
+    axes = ", ".join(f"Y{x}: '{extent if x == along else x.upper()}'" for x in order)
+    pads = form in ("border", "shifted")
+    return f"""op: {name}
+revision: 1
+summary: Cells that steps set.
+dims: {{{", ".join(f"{x}_cells: {x.upper()}" for x in symbols)}}}
+{"attributes: [{name: pad, symbol: P, type: s64, default: '1', min: 0, summary: Cells in front.}]" if pads else ""}
+inputs: [{", ".join(f"{{name: {name}, dims: {{{dims}}}}}" for name, dims in inputs.items())}]
+outputs: [{{name: dst, dims: {{{axes}}}}}]
+dtypes: [{{{", ".join(types)}, {row}}}]
+semantics:
+  ranges: {{{", ".join(f"{x}: '{e}'" for x, e in ranges.items())}}}
+  steps: [{", ".join(f'"{step}"' for step in steps)}]
+"""
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(40 if FULL else 2))
+def test_outputs_that_steps_only_set_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
+    random, seen = rng("set outputs", seed), Counter[str]()
+    texts = {f"set{number}.yaml": drawn(random, f"Set{number}") for number in range(SPECS)}
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, f"set_outputs_{seed}")
+        for op in library.ops:
+            found = serving(module, op)
+            for isa in found if FULL else found[:1]:
+                with instruction_set(module, isa):
+                    problem = first_disagreement(module, op, rng(seed, isa, op.op), CALLS, seen)
+                    assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+    assert all(seen[f"{op.op} legal"] for op in library.ops)
+
+
+def test_pieces_that_lie_one_behind_the_other_need_no_array_of_sums() -> None:
+    random = rng("pieces")
+    texts = [drawn(random, "Pieces") for _ in range(60)]
+    whole = [text for text in texts if "max(" not in text and "pad" not in text]
+    assert len(whole) > 5
+    for text in whole:
+        (op,) = load_texts({"pieces.yaml": text}).ops
+        assert "dst_sum_" not in staged(op).arrays, text
