@@ -94,6 +94,50 @@ def test_lanes_of_every_tile_add_up_all_rows_alike(isa: str, lanes: int) -> None
         assert kernels.reduce_sum(wider, axes=[0])[lanes:].tobytes() == alone.tobytes()
 
 
+@pytest.mark.parametrize("apart", [2, 3, 70])
+def test_lanes_that_lie_apart_have_the_bits_of_those_that_lie_together(isa: str, apart: int) -> None:
+    random = np.random.default_rng(apart)
+    window = {"kernel": [3, 2], "strides": [2, 1], "pads_begin": [1, 0], "pads_end": [0, 1], "data_format": "NXC"}
+    for lanes in (1, 31, 33, 63, 97, 150, 260):
+        for rows in (1, 130):
+            src = drawn(random, rows, lanes * apart)[:, ::apart]
+            total = kernels.reduce_sum(np.ascontiguousarray(src), axes=[0])
+            assert kernels.reduce_sum(src, axes=[0]).tobytes() == total.tobytes()
+        image = drawn(random, 1, 5, 4, lanes * apart)[..., ::apart]
+        assert not image.flags.contiguous or lanes == 1
+        near = np.ascontiguousarray(image)
+        pooled = kernels.max_pool(near, **window)
+        assert kernels.max_pool(image, **window).tobytes() == pooled.tobytes()
+        above = drawn(random, *pooled.shape[:-1], lanes * apart)[..., ::apart]
+        found = kernels.max_pool_backward(image, above, **window)
+        assert found.tobytes() == kernels.max_pool_backward(near, np.ascontiguousarray(above), **window).tobytes()
+
+
+def test_narrow_tiles_of_rows_that_lie_together_copy_none() -> None:
+    code = (Path(kernels.__file__).parent / "c" / "max_pool_f32.c").read_text()
+    tiles = re.findall(r"^( *)if \(src_C == 1\) \{\n(.*?)^\1\}", code, re.DOTALL | re.MULTILINE)
+    widths = {int(width) for _, tile in tiles for width in re.findall(r"tile_\[(\d+)\];", tile)}
+    assert widths == {64, 32}
+    assert not any("opwright_row_" in tile for _, tile in tiles)
+
+
+def test_sums_begin_anew_after_as_many_terms_however_many_rows_a_run_has(isa: str) -> None:
+    random = np.random.default_rng(29)
+    for rows, each in ((3, 100), (7, 50), (2, 128), (5, 129), (1, 300), (40, 7), (256, 1)):
+        for lanes in (20, 33, 64, 300):
+            apart = drawn(random, rows, each + 1, lanes)[:, :each]  # whose rows do not follow each other
+            total = kernels.reduce_sum(apart.reshape(rows * each, lanes).copy(), axes=[0])
+            assert kernels.reduce_sum(apart, axes=[0, 1]).tobytes() == total.tobytes(), (rows, each, lanes)
+
+
+def test_nothing_but_terms_is_in_the_loop_that_sums_them() -> None:
+    code = (Path(kernels.__file__).parent / "c" / "reduce_sum_f32.c").read_text()
+    loops = re.findall(r"^( *)for \(int64_t r = round_;.*?^\1\}", code, re.DOTALL | re.MULTILINE)
+    assert len(loops) > 4
+    inside = re.findall(r"^ *for \(int64_t r = round_;[^}]*\}", code, re.MULTILINE)
+    assert not any("terms_" in loop for loop in inside)
+
+
 def test_long_sums_of_lanes_lose_no_more_than_short_ones() -> None:
     rows = np.random.default_rng(5).uniform(0.1, 0.2, (60000, 33)).astype(np.float32)
     exact = rows.astype(np.float64).sum(0)

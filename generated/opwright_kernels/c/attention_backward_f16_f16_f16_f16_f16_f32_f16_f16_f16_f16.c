@@ -948,14 +948,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_query_sum__row_[i_] += tile_[i_];
@@ -978,14 +982,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_query_sum__row_[i_] += tile_[i_];
@@ -1008,14 +1016,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_query_sum__row_[i_] += tile_[i_];
@@ -1038,14 +1050,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_query_sum__row_[i_] += tile_[i_];
@@ -1206,14 +1222,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t q = 0; q < Q; ++q) {
-                        const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
+                        some_ = opwright_min(Q - round_, 128 - terms_);
+                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                            const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_key_sum__row_[i_] += tile_[i_];
@@ -1236,14 +1256,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t q = 0; q < Q; ++q) {
-                        const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
+                        some_ = opwright_min(Q - round_, 128 - terms_);
+                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                            const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_key_sum__row_[i_] += tile_[i_];
@@ -1266,14 +1290,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t q = 0; q < Q; ++q) {
-                        const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
+                        some_ = opwright_min(Q - round_, 128 - terms_);
+                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                            const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_key_sum__row_[i_] += tile_[i_];
@@ -1296,14 +1324,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t q = 0; q < Q; ++q) {
-                        const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
+                        some_ = opwright_min(Q - round_, 128 - terms_);
+                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                            const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_key_sum__row_[i_] += tile_[i_];
@@ -1464,14 +1496,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t q = 0; q < Q; ++q) {
-                        const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
+                        some_ = opwright_min(Q - round_, 128 - terms_);
+                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                            const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_value_sum__row_[i_] += tile_[i_];
@@ -1494,14 +1530,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t q = 0; q < Q; ++q) {
-                        const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
+                        some_ = opwright_min(Q - round_, 128 - terms_);
+                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                            const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_value_sum__row_[i_] += tile_[i_];
@@ -1524,14 +1564,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t q = 0; q < Q; ++q) {
-                        const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
+                        some_ = opwright_min(Q - round_, 128 - terms_);
+                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                            const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_value_sum__row_[i_] += tile_[i_];
@@ -1554,14 +1598,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t q = 0; q < Q; ++q) {
-                        const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
+                        some_ = opwright_min(Q - round_, 128 - terms_);
+                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                            const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 diff_value_sum__row_[i_] += tile_[i_];

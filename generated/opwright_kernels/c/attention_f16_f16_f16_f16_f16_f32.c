@@ -554,13 +554,17 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -596,13 +600,17 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -639,13 +647,17 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -681,13 +693,17 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -783,14 +799,18 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 sums_row_[i_] += tile_[i_];
@@ -813,14 +833,18 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 sums_row_[i_] += tile_[i_];
@@ -843,14 +867,18 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 sums_row_[i_] += tile_[i_];
@@ -873,14 +901,18 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                        some_ = opwright_min(T - round_, 128 - terms_);
+                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                            const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 sums_row_[i_] += tile_[i_];

@@ -540,174 +540,237 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t q = begin_; q < begin_ + (end_ - begin_) / 256 * 256; q += 256) {
-                    const int64_t n_ = 256;
-                    float *restrict total_row_ = total + (q - begin_);
-                    float tile_[256];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t begun_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        opwright_ahead(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 4, T, n_ * 4);
-                        float share_room_[512];
-                        const float *restrict share_row_ = opwright_row_f32(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, share_room_);
+                if (T == 1) {
+                    for (int64_t q = begin_; q < begin_ + (end_ - begin_) / 256 * 256; q += 256) {
+                        const int64_t n_ = 256;
+                        float *restrict total_row_ = total + (q - begin_);
+                        float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += share_row_[i_];
+                            tile_[i_] = 0.0f;
                         }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            if (!begun_) {
+                        int64_t terms_ = 0;
+                        int64_t begun_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                                opwright_ahead(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 4, T, n_ * 4);
+                                const float *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    tile_[i_] += share_row_[i_];
                                 }
                             }
-                            begun_ = 1;
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
                             }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
                         }
-                    }
-                    if (begun_) {
+                        if (begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += total_row_[i_];
+                            }
+                        }
+                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += total_row_[i_];
+                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
                         }
                     }
-                    float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                    for (int64_t q = begin_ + (end_ - begin_) / 256 * 256; q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict total_row_ = total + (q - begin_);
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t begun_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                                const float *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += share_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        if (begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += total_row_[i_];
+                            }
+                        }
+                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                        }
+                    }
+                    for (int64_t q = begin_ + (end_ - begin_) / 64 * 64; q < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q += 32) {
+                        q = opwright_min(q, end_ - 32);
+                        const int64_t n_ = 32;
+                        float *restrict total_row_ = total + (q - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t begun_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                                const float *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += share_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        if (begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += total_row_[i_];
+                            }
+                        }
+                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                        }
+                    }
+                    for (int64_t q = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q < end_; q += 32) {
+                        const int64_t n_ = end_ - q;
+                        float *restrict total_row_ = total + (q - begin_);
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t begun_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                                const float *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += share_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        if (begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += total_row_[i_];
+                            }
+                        }
+                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                        }
                     }
                 }
-                for (int64_t q = begin_ + (end_ - begin_) / 256 * 256; q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
-                    const int64_t n_ = 64;
-                    float *restrict total_row_ = total + (q - begin_);
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t begun_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        float share_room_[512];
-                        const float *restrict share_row_ = opwright_row_f32(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, share_room_);
+                if (!(T == 1)) {
+                    for (int64_t q = begin_; q < end_; q += 256) {
+                        const int64_t n_ = opwright_min(256, end_ - q);
+                        float *restrict total_row_ = total + (q - begin_);
+                        float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += share_row_[i_];
+                            tile_[i_] = 0.0f;
                         }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            if (!begun_) {
+                        int64_t terms_ = 0;
+                        int64_t begun_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                                opwright_ahead(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 4, T, n_ * 4);
+                                float share_room_[512];
+                                const float *restrict share_row_ = opwright_row_f32(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, share_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    tile_[i_] += share_row_[i_];
                                 }
                             }
-                            begun_ = 1;
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                    if (begun_) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += total_row_[i_];
-                        }
-                    }
-                    float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
-                    }
-                }
-                for (int64_t q = begin_ + (end_ - begin_) / 64 * 64; q < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q += 32) {
-                    q = opwright_min(q, end_ - 32);
-                    const int64_t n_ = 32;
-                    float *restrict total_row_ = total + (q - begin_);
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t begun_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        float share_room_[512];
-                        const float *restrict share_row_ = opwright_row_f32(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, share_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += share_row_[i_];
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            if (!begun_) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
                                 }
-                            }
-                            begun_ = 1;
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                    if (begun_) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += total_row_[i_];
-                        }
-                    }
-                    float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
-                    }
-                }
-                for (int64_t q = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q < end_; q += 32) {
-                    const int64_t n_ = end_ - q;
-                    float *restrict total_row_ = total + (q - begin_);
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t begun_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        float share_room_[512];
-                        const float *restrict share_row_ = opwright_row_f32(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, share_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += share_row_[i_];
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            if (!begun_) {
+                                begun_ = 1;
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] += tile_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
                             }
-                            begun_ = 1;
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
                         }
-                    }
-                    if (begun_) {
+                        if (begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += total_row_[i_];
+                            }
+                        }
+                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += total_row_[i_];
+                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
                         }
-                    }
-                    float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
                     }
                 }
                 for (int64_t q = begin_; q < end_; q += block_) {
@@ -771,125 +834,176 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                 for (int64_t w = begin_; w < end_; ++w) {
                     sums[w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W)] = 0.0f;
                 }
-                for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 256 * 256; w += 256) {
-                    const int64_t n_ = 256;
-                    float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
-                    float tile_[256];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        opwright_ahead(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_T * 4, T, n_ * 4);
-                        const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
-                        float value_room_[512];
-                        const float *restrict value_row_ = opwright_row_f32(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, value_room_);
+                if (value_W == 1) {
+                    for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 256 * 256; w += 256) {
+                        const int64_t n_ = 256;
+                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * value_row_[i_];
+                            tile_[i_] = 0.0f;
                         }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                sums_row_[i_] += tile_[i_];
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                                opwright_ahead(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_T * 4, T, n_ * 4);
+                                const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
+                                const float *restrict value_row_ = value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += same_0_ * value_row_[i_];
+                                }
                             }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    sums_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
                             }
-                            terms_ = 0;
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        sums_row_[i_] += tile_[i_];
+                    for (int64_t w = begin_ + (end_ - begin_) / 256 * 256; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                                const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
+                                const float *restrict value_row_ = value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += same_0_ * value_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    sums_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                                const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
+                                const float *restrict value_row_ = value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += same_0_ * value_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    sums_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
+                        const int64_t n_ = end_ - w;
+                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                                const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
+                                const float *restrict value_row_ = value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += same_0_ * value_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    sums_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
+                        }
                     }
                 }
-                for (int64_t w = begin_ + (end_ - begin_) / 256 * 256; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
-                    const int64_t n_ = 64;
-                    float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
-                        float value_room_[512];
-                        const float *restrict value_row_ = opwright_row_f32(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, value_room_);
+                if (!(value_W == 1)) {
+                    for (int64_t w = begin_; w < end_; w += 256) {
+                        const int64_t n_ = opwright_min(256, end_ - w);
+                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * value_row_[i_];
+                            tile_[i_] = 0.0f;
                         }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                sums_row_[i_] += tile_[i_];
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                                opwright_ahead(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_T * 4, T, n_ * 4);
+                                const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
+                                float value_room_[512];
+                                const float *restrict value_row_ = opwright_row_f32(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, value_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += same_0_ * value_row_[i_];
+                                }
                             }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    sums_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
                             }
-                            terms_ = 0;
                         }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        sums_row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
-                    const int64_t n_ = 32;
-                    float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
-                        float value_room_[512];
-                        const float *restrict value_row_ = opwright_row_f32(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, value_room_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * value_row_[i_];
+                            sums_row_[i_] += tile_[i_];
                         }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                sums_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        sums_row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
-                    const int64_t n_ = end_ - w;
-                    float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
-                        float value_room_[512];
-                        const float *restrict value_row_ = opwright_row_f32(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, value_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * value_row_[i_];
-                        }
-                        terms_ += 1;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                sums_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        sums_row_[i_] += tile_[i_];
                     }
                 }
             }

@@ -168,15 +168,19 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
+                    int64_t some_ = 0;
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                            for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                float wide_0_[512];
-                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += wide_0_[i_];
+                            for (int64_t round_ = k_w_end_0_; round_ < k_w_end_1_; round_ += some_) {
+                                some_ = opwright_min(k_w_end_1_ - round_, 128 - terms_);
+                                for (int64_t k_w_ = round_; k_w_ < round_ + some_; ++k_w_) {
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += wide_0_[i_];
+                                    }
                                 }
-                                terms_ += 1;
+                                terms_ += some_;
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -230,15 +234,19 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
+                    int64_t some_ = 0;
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                            for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                float wide_0_[512];
-                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += wide_0_[i_];
+                            for (int64_t round_ = k_w_end_0_; round_ < k_w_end_1_; round_ += some_) {
+                                some_ = opwright_min(k_w_end_1_ - round_, 128 - terms_);
+                                for (int64_t k_w_ = round_; k_w_ < round_ + some_; ++k_w_) {
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += wide_0_[i_];
+                                    }
                                 }
-                                terms_ += 1;
+                                terms_ += some_;
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -293,15 +301,19 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
+                    int64_t some_ = 0;
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                            for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                float wide_0_[512];
-                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += wide_0_[i_];
+                            for (int64_t round_ = k_w_end_0_; round_ < k_w_end_1_; round_ += some_) {
+                                some_ = opwright_min(k_w_end_1_ - round_, 128 - terms_);
+                                for (int64_t k_w_ = round_; k_w_ < round_ + some_; ++k_w_) {
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += wide_0_[i_];
+                                    }
                                 }
-                                terms_ += 1;
+                                terms_ += some_;
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -355,15 +367,19 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
+                    int64_t some_ = 0;
                     for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
                         for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
-                            for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
-                                float wide_0_[512];
-                                opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += wide_0_[i_];
+                            for (int64_t round_ = k_w_end_0_; round_ < k_w_end_1_; round_ += some_) {
+                                some_ = opwright_min(k_w_end_1_ - round_, 128 - terms_);
+                                for (int64_t k_w_ = round_; k_w_ < round_ + some_; ++k_w_) {
+                                    float wide_0_[512];
+                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += wide_0_[i_];
+                                    }
                                 }
-                                terms_ += 1;
+                                terms_ += some_;
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {

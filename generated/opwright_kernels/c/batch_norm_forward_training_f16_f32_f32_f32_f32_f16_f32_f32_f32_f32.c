@@ -198,16 +198,20 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -246,16 +250,20 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -295,16 +303,20 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -343,16 +355,20 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -391,17 +407,21 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                        const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                            const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -440,17 +460,21 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                        const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                            const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -490,17 +514,21 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                        const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                            const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -539,17 +567,21 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                        const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                            const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += (wide_0_[i_] - batch_mean_sum__row_[i_]) * (wide_0_[i_] - batch_mean_sum__row_[i_]);
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -88,16 +88,20 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -132,16 +136,20 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -177,16 +185,20 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -221,16 +233,20 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -203,16 +203,20 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -251,16 +255,20 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -300,16 +308,20 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -348,16 +360,20 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -396,17 +412,21 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
-                        const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
+                            const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -445,17 +465,21 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
-                        const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
+                            const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -495,17 +519,21 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
-                        const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
+                            const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -544,17 +572,21 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                    for (int64_t x = 0; x < X_inner_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
-                        const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, wide_0_);
+                            const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += (wide_0_[i_] - mean_sum__row_[i_]) * (wide_0_[i_] - mean_sum__row_[i_]);
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -711,15 +743,19 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_];
+                for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                    some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                    for (int64_t x = round_; x < round_ + some_; ++x) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_of_g_k__row_[i_] += tile_[i_];
@@ -743,15 +779,19 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_];
+                for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                    some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                    for (int64_t x = round_; x < round_ + some_; ++x) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_of_g_k__row_[i_] += tile_[i_];
@@ -775,15 +815,19 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_];
+                for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                    some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                    for (int64_t x = round_; x < round_ + some_; ++x) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_of_g_k__row_[i_] += tile_[i_];
@@ -807,15 +851,19 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_];
+                for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                    some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                    for (int64_t x = round_; x < round_ + some_; ++x) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_of_g_k__row_[i_] += tile_[i_];
@@ -852,16 +900,20 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                    const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
+                for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                    some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                    for (int64_t x = round_; x < round_ + some_; ++x) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                        const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             spread_of_g_k__row_[i_] += tile_[i_];
@@ -885,16 +937,20 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                    const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
+                for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                    some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                    for (int64_t x = round_; x < round_ + some_; ++x) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                        const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             spread_of_g_k__row_[i_] += tile_[i_];
@@ -918,16 +974,20 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                    const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
+                for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                    some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                    for (int64_t x = round_; x < round_ + some_; ++x) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                        const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             spread_of_g_k__row_[i_] += tile_[i_];
@@ -951,16 +1011,20 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                 tile_[i_] = 0.0f;
             }
             int64_t terms_ = 0;
+            int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-                for (int64_t x = 0; x < X_inner_; ++x) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                    const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
+                for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                    some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                    for (int64_t x = round_; x < round_ + some_; ++x) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                        const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]);
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             spread_of_g_k__row_[i_] += tile_[i_];

@@ -142,19 +142,23 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
-                    const float *restrict peak_row_ = peak + (a - begin_);
-                    float made_0_[512];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = wide_0_[i_] - peak_row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
+                        const float *restrict peak_row_ = peak + (a - begin_);
+                        float made_0_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            made_0_[i_] = wide_0_[i_] - peak_row_[i_];
+                        }
+                        opwright_exp_row_f32(made_0_, n_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += made_0_[i_];
+                        }
                     }
-                    opwright_exp_row_f32(made_0_, n_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += made_0_[i_];
-                    }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -190,19 +194,23 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
-                    const float *restrict peak_row_ = peak + (a - begin_);
-                    float made_0_[512];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = wide_0_[i_] - peak_row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
+                        const float *restrict peak_row_ = peak + (a - begin_);
+                        float made_0_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            made_0_[i_] = wide_0_[i_] - peak_row_[i_];
+                        }
+                        opwright_exp_row_f32(made_0_, n_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += made_0_[i_];
+                        }
                     }
-                    opwright_exp_row_f32(made_0_, n_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += made_0_[i_];
-                    }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -239,19 +247,23 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
-                    const float *restrict peak_row_ = peak + (a - begin_);
-                    float made_0_[512];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = wide_0_[i_] - peak_row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
+                        const float *restrict peak_row_ = peak + (a - begin_);
+                        float made_0_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            made_0_[i_] = wide_0_[i_] - peak_row_[i_];
+                        }
+                        opwright_exp_row_f32(made_0_, n_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += made_0_[i_];
+                        }
                     }
-                    opwright_exp_row_f32(made_0_, n_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += made_0_[i_];
-                    }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -287,19 +299,23 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
-                    const float *restrict peak_row_ = peak + (a - begin_);
-                    float made_0_[512];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = wide_0_[i_] - peak_row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
+                        const float *restrict peak_row_ = peak + (a - begin_);
+                        float made_0_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            made_0_[i_] = wide_0_[i_] - peak_row_[i_];
+                        }
+                        opwright_exp_row_f32(made_0_, n_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += made_0_[i_];
+                        }
                     }
-                    opwright_exp_row_f32(made_0_, n_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += made_0_[i_];
-                    }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -214,14 +214,18 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t k = 0; k < K; ++k) {
-                        const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < K; round_ += some_) {
+                        some_ = opwright_min(K - round_, 128 - terms_);
+                        for (int64_t k = round_; k < round_ + some_; ++k) {
+                            const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 sums_row_[i_] += tile_[i_];
@@ -244,14 +248,18 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t k = 0; k < K; ++k) {
-                        const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < K; round_ += some_) {
+                        some_ = opwright_min(K - round_, 128 - terms_);
+                        for (int64_t k = round_; k < round_ + some_; ++k) {
+                            const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 sums_row_[i_] += tile_[i_];
@@ -274,14 +282,18 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t k = 0; k < K; ++k) {
-                        const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < K; round_ += some_) {
+                        some_ = opwright_min(K - round_, 128 - terms_);
+                        for (int64_t k = round_; k < round_ + some_; ++k) {
+                            const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 sums_row_[i_] += tile_[i_];
@@ -304,14 +316,18 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                         tile_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
-                    for (int64_t k = 0; k < K; ++k) {
-                        const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
-                        float wide_0_[512];
-                        opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += same_0_ * wide_0_[i_];
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < K; round_ += some_) {
+                        some_ = opwright_min(K - round_, 128 - terms_);
+                        for (int64_t k = round_; k < round_ + some_; ++k) {
+                            const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                            float wide_0_[512];
+                            opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_];
+                            }
                         }
-                        terms_ += 1;
+                        terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 sums_row_[i_] += tile_[i_];

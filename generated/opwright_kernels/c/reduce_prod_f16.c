@@ -113,15 +113,19 @@ static void reduce_prod_f16_0_k(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                for (int64_t r = 0; r < R_inner_; ++r) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] *= wide_0_[i_];
+                for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
+                    some_ = opwright_min(R_inner_ - round_, 128 - terms_);
+                    for (int64_t r = round_; r < round_ + some_; ++r) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] *= wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -155,15 +159,19 @@ static void reduce_prod_f16_0_k(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                for (int64_t r = 0; r < R_inner_; ++r) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] *= wide_0_[i_];
+                for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
+                    some_ = opwright_min(R_inner_ - round_, 128 - terms_);
+                    for (int64_t r = round_; r < round_ + some_; ++r) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] *= wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -198,15 +206,19 @@ static void reduce_prod_f16_0_k(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                for (int64_t r = 0; r < R_inner_; ++r) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] *= wide_0_[i_];
+                for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
+                    some_ = opwright_min(R_inner_ - round_, 128 - terms_);
+                    for (int64_t r = round_; r < round_ + some_; ++r) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] *= wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -240,15 +252,19 @@ static void reduce_prod_f16_0_k(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                for (int64_t r = 0; r < R_inner_; ++r) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] *= wide_0_[i_];
+                for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
+                    some_ = opwright_min(R_inner_ - round_, 128 - terms_);
+                    for (int64_t r = round_; r < round_ + some_; ++r) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] *= wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {

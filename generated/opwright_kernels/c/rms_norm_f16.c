@@ -158,15 +158,19 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
+                for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                    some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_] * wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -205,15 +209,19 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
+                for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                    some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_] * wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -253,15 +261,19 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
+                for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                    some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_] * wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -300,15 +312,19 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
+            int64_t some_ = 0;
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                for (int64_t c = 0; c < C_inner_; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_] * wide_0_[i_];
+                for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                    some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_] * wide_0_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {

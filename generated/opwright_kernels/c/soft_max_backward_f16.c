@@ -76,15 +76,19 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
-                    float wide_1_[512];
-                    opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_] * wide_1_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
@@ -107,15 +111,19 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
-                    float wide_1_[512];
-                    opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_] * wide_1_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
@@ -138,15 +146,19 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
-                    float wide_1_[512];
-                    opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_] * wide_1_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
@@ -169,15 +181,19 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
-                    float wide_1_[512];
-                    opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += wide_0_[i_] * wide_1_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += wide_0_[i_] * wide_1_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];

@@ -194,13 +194,17 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    opwright_ahead(shared_0_ + (a - begin_ + c * block_), block_ * 4, C, n_ * 4);
-                    const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += shared_0__row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        opwright_ahead(shared_0_ + (a - begin_ + c * block_), block_ * 4, C, n_ * 4);
+                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += shared_0__row_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
@@ -223,12 +227,16 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += shared_0__row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += shared_0__row_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
@@ -251,12 +259,16 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += shared_0__row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += shared_0__row_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
@@ -279,12 +291,16 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += shared_0__row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += shared_0__row_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];

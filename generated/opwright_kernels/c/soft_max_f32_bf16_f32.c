@@ -95,58 +95,77 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                     peak_row_[i_] = tile_[i_];
                 }
             }
-            for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
-                const int64_t n_ = 64;
-                float *restrict peak_row_ = peak + (a - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = -INFINITY;
-                }
-                for (int64_t c = 0; c < C; ++c) {
-                    float src_room_[512];
-                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+            if (src_A_step_ == 1) {
+                for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+                    const int64_t n_ = 64;
+                    float *restrict peak_row_ = peak + (a - begin_);
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                        tile_[i_] = -INFINITY;
+                    }
+                    for (int64_t c = 0; c < C; ++c) {
+                        const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        peak_row_[i_] = tile_[i_];
                     }
                 }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = tile_[i_];
+                for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
+                    const int64_t n_ = 32;
+                    float *restrict peak_row_ = peak + (a - begin_);
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = -INFINITY;
+                    }
+                    for (int64_t c = 0; c < C; ++c) {
+                        const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        peak_row_[i_] = tile_[i_];
+                    }
+                }
+                for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
+                    const int64_t n_ = end_ - a;
+                    float *restrict peak_row_ = peak + (a - begin_);
+                    float tile_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = -INFINITY;
+                    }
+                    for (int64_t c = 0; c < C; ++c) {
+                        const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        peak_row_[i_] = tile_[i_];
+                    }
                 }
             }
-            for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
-                const int64_t n_ = 32;
-                float *restrict peak_row_ = peak + (a - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = -INFINITY;
-                }
-                for (int64_t c = 0; c < C; ++c) {
-                    float src_room_[512];
-                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+            if (!(src_A_step_ == 1)) {
+                for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < end_; a += 256) {
+                    const int64_t n_ = opwright_min(256, end_ - a);
+                    float *restrict peak_row_ = peak + (a - begin_);
+                    float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                        tile_[i_] = -INFINITY;
                     }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = tile_[i_];
-                }
-            }
-            for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
-                const int64_t n_ = end_ - a;
-                float *restrict peak_row_ = peak + (a - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = -INFINITY;
-                }
-                for (int64_t c = 0; c < C; ++c) {
-                    float src_room_[512];
-                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                    for (int64_t c = 0; c < C; ++c) {
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                        }
+                    }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                        peak_row_[i_] = tile_[i_];
                     }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    peak_row_[i_] = tile_[i_];
                 }
             }
             if (mode_word_ == 0) {
@@ -195,13 +214,17 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    opwright_ahead(shared_0_ + (a - begin_ + c * block_), block_ * 4, C, n_ * 4);
-                    const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += shared_0__row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        opwright_ahead(shared_0_ + (a - begin_ + c * block_), block_ * 4, C, n_ * 4);
+                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += shared_0__row_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
@@ -224,12 +247,16 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += shared_0__row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += shared_0__row_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
@@ -252,12 +279,16 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += shared_0__row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += shared_0__row_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
@@ -280,12 +311,16 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                     tile_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
-                for (int64_t c = 0; c < C; ++c) {
-                    const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += shared_0__row_[i_];
+                int64_t some_ = 0;
+                for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                    some_ = opwright_min(C - round_, 128 - terms_);
+                    for (int64_t c = round_; c < round_ + some_; ++c) {
+                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += shared_0__row_[i_];
+                        }
                     }
-                    terms_ += 1;
+                    terms_ += some_;
                     if (terms_ == 128) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];

@@ -46,9 +46,20 @@ WIDE = Name("wide_")  # values of a row before they are narrowed
 
 
 class Row:
-    """The lanes of one step."""
+    """The lanes of one step.
 
-    def __init__(self, elements: Elements, values: Values, part: Part, formula: Formula) -> None:
+    With `beside`, which gets the strides for which that is right, rows are read where they are: a call that copies one,
+    even if nobody makes it, keeps compilers from holding sums in registers across it.
+    """
+
+    def __init__(
+        self,
+        elements: Elements,
+        values: Values,
+        part: Part,
+        formula: Formula,
+        beside: dict[Expr, Expr] | None = None,
+    ) -> None:
         assert elements.lanes is not None
         self.elements, self.values, self.part, self.formula = elements, values, part, formula
         self.lane = elements.lanes.name
@@ -58,6 +69,7 @@ class Row:
         self.same: dict[expr.Expr, str] = {}
         self.functions: dict[expr.Call, str] = {}  # results of functions of rows
         self.wide: dict[Read, str] = {}  # rows of f16 as f32
+        self.beside = beside
         self.gathers = False  # whether a row has no stride
         self.lined = False  # whether it is stored a line at a time
         self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
@@ -299,6 +311,11 @@ class Row:
         if step == ONE:
             self.before.append(Declare(name, elements.address(read), pointer, changes=True))
             return name
+        if step is not None and self.beside is not None:
+            self.beside[step] = ONE
+            self.before.append(Declare(name, elements.address(read), pointer, changes=True))
+            self.fetched(dtype, name)
+            return name
         if step is not None and (kept := across.row(elements, read, step, elements.address(read))) is not None:
             self.before.append(Declare(name, kept, pointer, changes=True))
             return name
@@ -333,10 +350,14 @@ class Row:
         elements.buffered(step, by or ONE)
         row = Call(f"opwright_row_{dtype}", (elements.address(read), step, self.cells(by), Name(room)))
         self.before.append(Declare(name, row, pointer, changes=True))
+        self.fetched(dtype, name)
+        return name
+
+    def fetched(self, dtype: str, row: str) -> None:
+        """Fetches what follows a row in memory while functions of it are computed."""
         if any(map(self.inside.of_rows, expr.walk(self.formula.value))):
             bytes_ = product(N, nodes.integer(DTYPES[dtype].size))
-            self.before.append(Do(Call("opwright_fetch", (Binary("+", Name(name), N), bytes_))))
-        return name
+            self.before.append(Do(Call("opwright_fetch", (Binary("+", Name(row), N), bytes_))))
 
     def cells(self, by: Expr | None) -> Expr:
         """How many cells a row has in memory."""
