@@ -16,6 +16,7 @@ from .._description import Aten
 from .._errors import SpecError
 from .._operation import Operation
 from ._call import running
+from ._glue import GLUE
 from ._orders import words_of
 from ._schema import outputs_of
 
@@ -64,7 +65,9 @@ class Entry:
             return found
         found = found[0] if isinstance(found, tuple) else found
         if self.ordered and found.dim() in _LAST:
-            return found.contiguous(memory_format=last or torch.contiguous_format)
+            written, found = found, found.contiguous(memory_format=last or torch.contiguous_format)
+            if found is not written and GLUE.asked():
+                GLUE.moved(written, found)
         return found
 
 

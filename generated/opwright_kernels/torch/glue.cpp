@@ -28,6 +28,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/FuncTorchTLS.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/sum.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
@@ -45,13 +47,21 @@ constexpr int64_t KEPT = int64_t{64} << 20;  // bytes of memory between calls th
 using Stack = torch::jit::Stack;
 using Kernel = c10::SafeKernelFunction;
 
-// What an argument of a kernel is: a number or an address, the memory of a tensor of the call, that of a result, or of
-// something that is computed and not returned.
-enum class Kind : int64_t { FIXED = 0, INPUT = 1, OUTPUT = 2, EXTRA = 3 };
+// What an argument of a kernel is: a number or an address, the memory of a tensor of the call, that of a result, of
+// something that is computed and not returned, or of a tensor of the call that is copied in another order first.
+enum class Kind : int64_t { FIXED = 0, INPUT = 1, OUTPUT = 2, EXTRA = 3, COPY = 4 };
 
 struct Argument {
     Kind kind;
     int64_t value;
+};
+
+// Memory that is copied: how its cells lie where they come from, in the order of the axes where they go to. `from` is a
+// tensor of the call, or a place in memory that is not returned; `to` a result.
+struct Copied {
+    int64_t from;
+    size_t to = 0;
+    std::vector<int64_t> sizes = {}, strides = {};
 };
 
 struct Call {
@@ -131,6 +141,7 @@ struct Known {
     std::vector<int64_t> key;
     std::vector<Call> calls;
     std::vector<Result> results;
+    std::vector<Copied> copied, moved;  // before the calls, and after them
     std::vector<int64_t> kept;  // numbers of what Python keeps for it
     int64_t bytes = 0;          // of memory between steps, and of what is not returned
     int poison = -1;
@@ -298,9 +309,10 @@ bool is_shared(const Stack &stack, size_t first, size_t written) {
 // Runs a known call: false, with nothing done, where memory cannot be had or is shared.
 bool run(const Known &known, Stack *stack, size_t count) {
     const size_t first = stack->size() - count;
-    std::vector<at::Tensor> results;
+    std::vector<at::Tensor> results, copies;
     results.reserve(known.results.size());
     char *room = nullptr;
+    const at::AutoDispatchBelowADInplaceOrView plainly;  // for copies
     try {
         for (const Result &result : known.results) {
             results.emplace_back();
@@ -312,14 +324,19 @@ bool run(const Known &known, Stack *stack, size_t count) {
                 results.back() = at::detail::empty_strided_cpu(result.sizes, result.strides, result.dtype);
             }
         }
+        for (const Copied &one : known.copied) {
+            const at::Tensor &source = (*stack)[first + static_cast<size_t>(one.from)].toTensor();
+            copies.push_back(at::detail::empty_cpu(one.sizes, source.options()));
+            copies.back().copy_(source.as_strided(one.sizes, one.strides));
+        }
     } catch (const c10::Error &) {
         return false;
     }
     if (known.bytes && !(room = memory.reserve(known.bytes))) return false;
+    if (known.bytes && known.poison >= 0) std::memset(room, known.poison, static_cast<size_t>(known.bytes));
     for (const Call &one : known.calls) {
         uintptr_t arguments[MAX_ARGUMENTS];
         size_t n = 0;
-        if (known.bytes && known.poison >= 0) std::memset(room, known.poison, static_cast<size_t>(known.bytes));
         for (const Argument &argument : one.arguments) {
             switch (argument.kind) {
             case Kind::FIXED: arguments[n++] = static_cast<uintptr_t>(argument.value); break;
@@ -330,9 +347,14 @@ bool run(const Known &known, Stack *stack, size_t count) {
                 break;
             }
             case Kind::EXTRA: arguments[n++] = address(room + argument.value); break;
+            case Kind::COPY: arguments[n++] = address(copies[static_cast<size_t>(argument.value)].const_data_ptr()); break;
             }
         }
         call_any(one.kernel, arguments, n, std::make_index_sequence<MAX_ARGUMENTS + 1>());
+    }
+    for (const Copied &one : known.moved) {
+        at::Tensor &result = results[one.to];
+        result.copy_(at::from_blob(room + one.from, one.sizes, one.strides, result.options()));
     }
     memory.trim();
     torch::jit::drop(*stack, count);
@@ -401,6 +423,17 @@ bool understand(Known &known, const Asked &told, const Stack &stack, size_t coun
     const int64_t *at = told.answer.data(), *end = at + told.answer.size();
     std::vector<const at::Tensor *> results;
     std::vector<bool> written;
+    std::vector<std::pair<uintptr_t, int64_t>> extra;  // memory that is not returned: where it was, and where it will be
+    auto sized = [&at](Copied &one) {
+        const int64_t axes = *at++;
+        one.sizes.assign(at, at + axes), one.strides.assign(at + axes, at + 2 * axes);
+        at += 2 * axes;
+    };
+    auto result_at = [&](uintptr_t place) {
+        size_t found = 0;
+        while (found < results.size() && (written[found] || address(results[found]->const_data_ptr()) != place)) ++found;
+        return found;
+    };
     for (size_t n = stack.size() - count; n < stack.size(); ++n) {
         if (stack[n].isNone() || (stack[n].isTensor() && !stack[n].toTensor().defined())) {
             results.push_back(nullptr);
@@ -417,17 +450,36 @@ bool understand(Known &known, const Asked &told, const Stack &stack, size_t coun
         if (own != told.written.end()) known.results.back().argument = own - told.written.begin();
     }
     while (at < end) {
+        if (!*at) {
+            Copied one{0, result_at(static_cast<uintptr_t>(at[2]))};
+            const uintptr_t from = static_cast<uintptr_t>(at[1]);
+            const auto last = std::find_if(extra.rbegin(), extra.rend(), [&](const auto &other) { return other.first == from; });
+            if (one.to == results.size() || last == extra.rend()) return false;
+            written[one.to] = true;
+            one.from = last->second;
+            at += 3;
+            sized(one);
+            known.moved.push_back(std::move(one));
+            continue;
+        }
         Call one{reinterpret_cast<void *>(static_cast<uintptr_t>(at[0])), {}};
         const int64_t number = at[1];
         if (number > static_cast<int64_t>(MAX_ARGUMENTS)) return false;
         at += 2;
-        for (int64_t n = 0; n < number; ++n, at += 3) {
+        for (int64_t n = 0; n < number; ++n) {
             Argument argument{static_cast<Kind>(at[0]), at[1]};
+            const int64_t value = at[1];
             const uintptr_t place = static_cast<uintptr_t>(at[2]);
-            if (argument.kind == Kind::INPUT && told.inputs[static_cast<size_t>(at[1])] != place) return false;
+            at += 3;
+            if (argument.kind == Kind::COPY) {
+                argument.value = static_cast<int64_t>(known.copied.size());
+                known.copied.push_back({value});
+                sized(known.copied.back());
+            }
+            const bool taken = argument.kind == Kind::INPUT || argument.kind == Kind::COPY;
+            if (taken && told.inputs[static_cast<size_t>(value)] != place) return false;
             if (argument.kind == Kind::OUTPUT) {
-                size_t found = 0;
-                while (found < results.size() && (written[found] || address(results[found]->const_data_ptr()) != place)) ++found;
+                const size_t found = result_at(place);
                 if (found < results.size()) {
                     written[found] = true;
                     argument.value = static_cast<int64_t>(found);
@@ -437,7 +489,8 @@ bool understand(Known &known, const Asked &told, const Stack &stack, size_t coun
             }
             if (argument.kind == Kind::EXTRA) {
                 argument.value = known.bytes;
-                known.bytes += (at[1] + int64_t{ALIGNMENT} - 1) / int64_t{ALIGNMENT} * int64_t{ALIGNMENT};
+                extra.emplace_back(place, known.bytes);
+                known.bytes += (value + int64_t{ALIGNMENT} - 1) / int64_t{ALIGNMENT} * int64_t{ALIGNMENT};
             }
             one.arguments.push_back(argument);
         }
@@ -816,13 +869,19 @@ PUBLIC int64_t opwright_torch_hits(void *known) { return static_cast<Operator *>
 PUBLIC int opwright_torch_asked(void *glue) { return asked && asked->glue == glue; }
 
 // What Python says of a call: of each kernel its address and the number of its arguments, and of each argument its kind,
-// its value (of memory that is not the call's, its bytes) and its address. `number` is that of what Python keeps for it.
+// its value (of memory that is not the call's, its bytes) and its address, and of a copy how the cells lie: the number of
+// axes, their extents and their strides. `number` is that of what Python keeps for it.
 PUBLIC void opwright_torch_tell(void *glue, const int64_t *words, int64_t count, int64_t number, int poison) {
     if (asked && asked->glue == glue) {
         asked->answer.insert(asked->answer.end(), words, words + count);
         asked->kept.push_back(number);
         asked->poison = poison;
     }
+}
+
+// That Python has copied what a kernel wrote to a result: 0, both addresses, and how the cells lie that it wrote.
+PUBLIC void opwright_torch_moved(void *glue, const int64_t *words, int64_t count) {
+    if (asked && asked->glue == glue) asked->answer.insert(asked->answer.end(), words, words + count);
 }
 
 // Whether the calling thread is within a call whose gradients Python is asked about.

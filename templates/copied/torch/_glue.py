@@ -37,12 +37,13 @@ void *opwright_torch_reader(
 int64_t opwright_torch_hits(void *known);
 int opwright_torch_asked(void *glue);
 void opwright_torch_tell(void *glue, const int64_t *words, int64_t count, int64_t number, int poison);
+void opwright_torch_moved(void *glue, const int64_t *words, int64_t count);
 int opwright_torch_noting(void *glue);
 void opwright_torch_note(void *glue, const int64_t *words, int64_t count);
 int64_t opwright_torch_dead(void *glue);
 void opwright_torch_forget(void *glue, int paused);
 """
-_FIXED, _INPUT, _OUTPUT, _EXTRA = range(4)  # the kinds of arguments in glue.cpp
+_FIXED, _INPUT, _OUTPUT, _EXTRA, _COPY = range(5)  # the kinds of arguments in glue.cpp
 _HERE = Path(__file__).parent
 # What makes a tensor one of Python, and an exception one of Python, as libtorch_python calls them.
 _WRAP = "_Z16THPVariable_WrapRKN2at10TensorBaseE"
@@ -180,7 +181,7 @@ class Glue:
     ) -> None:
         """Say how a call was computed, of arrays as its kernel took them. `places` are among the operator's arguments.
 
-        Nothing is said of a call that copies an array or runs several kernels: it stays Python's.
+        Nothing is said of a call that steps copy an array for or that runs several kernels: it stays Python's.
         """
         told = _of_steps if hasattr(operation, "outputs") else _of_one
         found = told(operation, inputs, tuple(attributes), outputs, places)
@@ -195,9 +196,14 @@ class Glue:
         poison = -1 if _scratch.POISON is None else _scratch.POISON
         self.lib.opwright_torch_tell(self.handle, self.ffi.new("int64_t[]", words), len(words), number, poison)
 
+    def moved(self, written: torch.Tensor, result: torch.Tensor) -> None:
+        """Say that a result of the call that runs is a copy, in another order, of what a kernel wrote."""
+        words = [0, written.data_ptr(), result.data_ptr(), written.dim(), *written.shape, *written.stride()]
+        self.lib.opwright_torch_moved(self.handle, self.ffi.new("int64_t[]", words), len(words))
+
 
 Told = tuple[Any, list[int]]
-Argument = tuple[int, int, int]  # kind, value and address, as glue.cpp has them
+Argument = tuple[int, ...]  # kind, value and address, as glue.cpp has them, and of a copy how its cells lie
 
 
 def _fixed(plan: Any, pointer: Any) -> Argument:
@@ -250,10 +256,13 @@ def _of_one(
         value, place = given[position], places[position]
         if value is None:
             arguments.append((_FIXED, 0, 0))
-        elif place is None or not is_ready(value):
+        elif place is None or not is_walkable(value):
             return None
-        else:
+        elif is_ready(value):
             arguments.append((_INPUT, place, value.ctypes.data))
+        else:
+            strides = [stride // value.itemsize for stride in value.strides]
+            arguments.append((_COPY, place, value.ctypes.data, value.ndim, *value.shape, *strides))
     (made,) = outputs
     if not is_ready(made):
         return None
