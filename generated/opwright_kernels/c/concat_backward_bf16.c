@@ -55,20 +55,10 @@ static void concat_backward_bf16_0_a(void *context_, int64_t part_)
             opwright_bf16 diff_src_room_[512];
             opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B) + b * diff_src_B_step_ + c * diff_src_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A) + a * diff_src_A_step_);
             opwright_bf16 *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
-            const int64_t whole_ = n_ / 32 * 32;
             const int past_ = opwright_past(diff_src_row_, diff_src_A_step_, n_ * 2, total_);
             opwright_bf16 diff_dst_room_[512];
             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(call_->diff_dst + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B) + b * diff_dst_B_step_ + c * diff_dst_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A) + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = diff_dst_row_[i_ + j_];
-                }
-                opwright_put_line(diff_src_row_ + i_, cells_, past_);
-            }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_src_row_[whole_ + j_] = diff_dst_row_[whole_ + j_];
-            }
+            opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 2, past_);
             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
@@ -135,20 +125,10 @@ static void concat_backward_bf16_0_c(void *context_, int64_t part_)
                 opwright_bf16 diff_src_room_[512];
                 opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
                 opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-                const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 2, total_);
                 opwright_bf16 diff_dst_room_[512];
                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = diff_dst_row_[i_ + j_];
-                    }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
-                }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = diff_dst_row_[whole_ + j_];
-                }
+                opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 2, past_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
             }
             task_ += to_ - from_ - 1;

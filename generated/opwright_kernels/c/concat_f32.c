@@ -55,21 +55,10 @@ static void concat_f32_0_a(void *context_, int64_t part_)
             float dst_room_[512];
             float * dst_first_ = call_->dst + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B) + b * dst_B_step_ + c * dst_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A) + a * dst_A_step_);
             float *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
-            const int64_t whole_ = n_ / 16 * 16;
             const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 4, total_);
             float src_room_[512];
             const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B) + b * src_B_step_ + c * src_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A) + a * src_A_step_), src_A_step_, n_, src_room_);
-            for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                float cells_[16];
-                #pragma GCC unroll 1
-                for (int64_t j_ = 0; j_ < 16; ++j_) {
-                    cells_[j_] = src_row_[i_ + j_];
-                }
-                opwright_put_line(dst_row_ + i_, cells_, past_);
-            }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                dst_row_[whole_ + j_] = src_row_[whole_ + j_];
-            }
+            opwright_put_row(dst_row_, src_row_, n_ * 4, past_);
             opwright_put_f32(dst_row_, dst_first_, dst_A_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
@@ -136,21 +125,10 @@ static void concat_f32_0_c(void *context_, int64_t part_)
                 float dst_room_[512];
                 float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
                 float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                const int64_t whole_ = n_ / 16 * 16;
                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
                 float src_room_[512];
                 const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
-                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                    float cells_[16];
-                    #pragma GCC unroll 1
-                    for (int64_t j_ = 0; j_ < 16; ++j_) {
-                        cells_[j_] = src_row_[i_ + j_];
-                    }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
-                }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = src_row_[whole_ + j_];
-                }
+                opwright_put_row(dst_row_, src_row_, n_ * 4, past_);
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }
             task_ += to_ - from_ - 1;

@@ -268,20 +268,10 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                         opwright_f16 dst_room_[512];
                         opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
                         opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 32 * 32;
                         const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                         opwright_f16 src_room_[512];
                         const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + whole_3_ * src_X_d_ + whole_4_ * src_X_h_ + whole_5_ * src_X_w_), src_C, n_, src_room_);
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_f16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = src_row_[i_ + j_];
-                            }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = src_row_[whole_ + j_];
-                        }
+                        opwright_put_row(dst_row_, src_row_, n_ * 2, past_);
                         opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -417,23 +407,13 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
                         opwright_f16 dst_room_[512];
                         opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
                         opwright_f16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
-                        const int64_t whole_ = n_ / 32 * 32;
                         const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
                         opwright_f16 src_room_[512];
                         #pragma GCC unroll 4
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             src_room_[i_] = src[n * src_N + c * src_C + whole_2_ * src_X_d_ + whole_3_ * src_X_h_ + table_1_[o_w_ + i_ - begin_] * src_X_w_];
                         }
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_f16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = src_room_[i_ + j_];
-                            }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = src_room_[whole_ + j_];
-                        }
+                        opwright_put_row(dst_row_, src_room_, n_ * 2, past_);
                         opwright_put_f16(dst_row_, dst_first_, dst_X_w_, n_);
                     }
                 }

@@ -119,20 +119,10 @@ static void reduce_sum_backward_bf16_0_k(void *context_, int64_t part_)
                 opwright_bf16 diff_src_room_[512];
                 opwright_bf16 * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
                 opwright_bf16 *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
-                const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 2, total_);
                 opwright_bf16 diff_dst_room_[512];
                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_K_k_at_ + k * diff_dst_K_step_), diff_dst_K_step_, n_, diff_dst_room_);
-                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = diff_dst_row_[i_ + j_];
-                    }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
-                }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = diff_dst_row_[whole_ + j_];
-                }
+                opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 2, past_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
             }
             task_ += to_ - from_ - 1;

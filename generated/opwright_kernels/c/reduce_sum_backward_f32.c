@@ -120,21 +120,10 @@ static void reduce_sum_backward_f32_0_k(void *context_, int64_t part_)
                 float diff_src_room_[512];
                 float * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
                 float *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
-                const int64_t whole_ = n_ / 16 * 16;
                 const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 4, total_);
                 float diff_dst_room_[512];
                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_K_k_at_ + k * diff_dst_K_step_), diff_dst_K_step_, n_, diff_dst_room_);
-                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                    float cells_[16];
-                    #pragma GCC unroll 1
-                    for (int64_t j_ = 0; j_ < 16; ++j_) {
-                        cells_[j_] = diff_dst_row_[i_ + j_];
-                    }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
-                }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = diff_dst_row_[whole_ + j_];
-                }
+                opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 4, past_);
                 opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
             }
             task_ += to_ - from_ - 1;

@@ -39,7 +39,6 @@ static void static_reshape_f16_0_y(void *context_, int64_t part_)
         opwright_f16 dst_room_[512];
         opwright_f16 * dst_first_ = call_->dst + (opwright_row_offset(y_row_, sizes_->Y_rank, sizes_->Y_extents, sizes_->dst_Y) + y * dst_Y_step_);
         opwright_f16 *restrict dst_row_ = dst_Y_step_ == 1 ? dst_first_ : dst_room_;
-        const int64_t whole_ = n_ / 32 * 32;
         const int past_ = opwright_past(dst_row_, dst_Y_step_, n_ * 2, total_);
         opwright_f16 src_room_[512];
         const int64_t src_row_gaps_ = sizes_->X_rank == 1 ? 0 : n_;
@@ -48,16 +47,7 @@ static void static_reshape_f16_0_y(void *context_, int64_t part_)
             src_room_[i_] = src[opwright_cell_offset(y_row_ * Y_inner_ + (y + i_), sizes_->X_rank, sizes_->X_extents, sizes_->src_X)];
         }
         const opwright_f16 *restrict src_row_ = sizes_->X_rank == 1 ? opwright_row_f16(src + opwright_cell_offset(y_row_ * Y_inner_ + y, sizes_->X_rank, sizes_->X_extents, sizes_->src_X), sizes_->src_X[0], n_, src_room_) : src_room_;
-        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-            opwright_f16 cells_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                cells_[j_] = src_row_[i_ + j_];
-            }
-            opwright_put_line(dst_row_ + i_, cells_, past_);
-        }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            dst_row_[whole_ + j_] = src_row_[whole_ + j_];
-        }
+        opwright_put_row(dst_row_, src_row_, n_ * 2, past_);
         opwright_put_f16(dst_row_, dst_first_, dst_Y_step_, n_);
     }
 }

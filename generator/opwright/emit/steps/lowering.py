@@ -19,12 +19,12 @@ from ...language import expr
 from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
-from ..nodes import ONE, ZERO, Assign, Binary, Call, Expr, For, If, Member, Name, Stmt
+from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Expr, For, If, Index, Member, Name, Stmt
 from . import choices, close, endings, fusion, planes, quotients, wholes
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
-from .rows import Row, begun, lanes_total
+from .rows import SUMS, Row
 from .tasks import Tasks
 from .tiles import TILE, in_rounds, possible, tiled
 from .values import scanned, updated
@@ -283,8 +283,8 @@ class Lowering(Tasks):
         rows = self.laned(bounds, row.reduced(name), part.source)
         rows = choices.where(self, part, tests, rows)
         inner = self.looped(reduced, bounds, rows, part.source)
-        total = updated(values, part.operator, self.element(part.target), lanes_total(row, name), part.source)
-        return self.looped(target_loops, bounds, [*begun(row, name), *inner, total], part.source)
+        total = updated(values, part.operator, self.element(part.target), _lanes_total(row, name), part.source)
+        return self.looped(target_loops, bounds, [*_begun(row, name), *inner, total], part.source)
 
     def first(self, part: Part) -> tuple[Stmt, ...]:
         """The initial values of an intermediate."""
@@ -319,3 +319,18 @@ class Lowering(Tasks):
         if isinstance(value, Read) and value.tensor == part.target.tensor and part.operator in ("max", "min"):
             return (scanned(values, part.operator, target, values.cell(value), part.source),)
         return (updated(values, part.operator, target, values.cell(value), part.source),)
+
+
+def _begun(row: Row, sums: str) -> list[Stmt]:
+    """The accumulators of a reduction along a row before the first term."""
+    values, first = row.values, row.values.number(INITIAL[row.part.operator])
+    if row.stands():
+        return [Declare(sums, Call("opwright_lanes_of", (first,)), "opwright_lanes", changes=True)]
+    each = Assign(Index(Name(sums), Name("j_")), first)
+    return [DeclareArray(sums, values.c_type, SUMS), For("j_", ZERO, nodes.integer(SUMS), (each,))]
+
+
+def _lanes_total(row: Row, sums: str) -> Expr:
+    """The combined accumulators of a reduction along a row."""
+    end = "" if row.stands() else f"_{row.values.accumulate}"
+    return Call(f"opwright_{row.part.operator}_of{end}", (Name(sums),))

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeGuard
 
 from ...derive.algebra import slopes
-from ...derive.program import INITIAL, Formula, Part
+from ...derive.program import Formula, Part
 from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Read
@@ -122,12 +122,26 @@ class Row:
             loops = bends.pieces(self.elements, value, row, moved)
         elif wide and self.converted(value):
             loops = []
+        elif copy := self.copied(value, dtype):
+            loops = [Do(Call("opwright_put_row", (Name(row), *copy, cache_lines.PAST)))]
         elif isinstance(function, expr.Call):
             loops = [*loop(function.arguments[0]), _made_of_row(function, row)]
             self.elements.buffered(ZERO)
         else:
             loops = self.powers(loop) or loop(value)
         return (*self.before, *loops, *self.after)
+
+    def copied(self, value: expr.Expr, dtype: str) -> tuple[Expr, ...]:
+        """A row of an input that is stored as it stands, line by line, and its bytes; nothing of other values."""
+        if not (self.lined and isinstance(value, Read) and self.lane in expr.names(value)):
+            return ()
+        if self.elements.dtype(value.tensor) != dtype or self.elements.program.arrays[value.tensor].role != "input":
+            return ()
+        row = self.row_of(value)
+        if value in self.by:  # which may be one cell
+            return ()
+        self.before = [one for one in self.before if not isinstance(one, Declare) or one.name != cache_lines.WHOLE.name]
+        return Name(row), product(N, nodes.integer(DTYPES[dtype].size))
 
     def narrowest(self) -> int:
         """The bytes of a cell of the narrowest type that the rows of a step have."""
@@ -404,18 +418,3 @@ class Row:
 def _made_of_row(tree: expr.Call, row: str) -> Stmt:
     """Applies a function to a row, in place."""
     return Do(Call(f"opwright_{tree.function}_row_f32", (Name(row), N)))
-
-
-def begun(row: Row, sums: str) -> list[Stmt]:
-    """The accumulators of a reduction along a row before the first term."""
-    values, first = row.values, row.values.number(INITIAL[row.part.operator])
-    if row.stands():
-        return [Declare(sums, Call("opwright_lanes_of", (first,)), "opwright_lanes", changes=True)]
-    each = Assign(Index(Name(sums), Name("j_")), first)
-    return [DeclareArray(sums, values.c_type, SUMS), For("j_", ZERO, nodes.integer(SUMS), (each,))]
-
-
-def lanes_total(row: Row, sums: str) -> Expr:
-    """The combined accumulators of a reduction along a row."""
-    end = "" if row.stands() else f"_{row.values.accumulate}"
-    return Call(f"opwright_{row.part.operator}_of{end}", (Name(sums),))
