@@ -1094,10 +1094,10 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                     }
                 }
                 if (!(key_D == 1)) {
-                    for (int64_t d = begin_; d < end_; d += 256) {
-                        const int64_t n_ = opwright_min(256, end_ - d);
+                    for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                        const int64_t n_ = 64;
                         float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        float tile_[256];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }
@@ -1106,7 +1106,40 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < T; round_ += some_) {
                             some_ = opwright_min(T - round_, 128 - terms_);
                             for (int64_t t = round_; t < round_ + some_; ++t) {
-                                opwright_ahead(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_T * 4, T, n_ * 4);
+                                const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
+                                float key_room_[512];
+                                const float *restrict key_row_ = opwright_row_f32(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, key_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += same_0_ * key_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_query_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_query_sum__row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
+                        const int64_t n_ = end_ - d;
+                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 float key_room_[512];
                                 const float *restrict key_row_ = opwright_row_f32(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, key_room_);
@@ -1426,10 +1459,10 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                     }
                 }
                 if (!(query_D == 1)) {
-                    for (int64_t d = begin_; d < end_; d += 256) {
-                        const int64_t n_ = opwright_min(256, end_ - d);
+                    for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                        const int64_t n_ = 64;
                         float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        float tile_[256];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }
@@ -1438,7 +1471,40 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < Q; round_ += some_) {
                             some_ = opwright_min(Q - round_, 128 - terms_);
                             for (int64_t q = round_; q < round_ + some_; ++q) {
-                                opwright_ahead(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_Q * 4, Q, n_ * 4);
+                                const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
+                                float query_room_[512];
+                                const float *restrict query_row_ = opwright_row_f32(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, query_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += same_0_ * query_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_key_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_key_sum__row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
+                        const int64_t n_ = end_ - d;
+                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
+                            some_ = opwright_min(Q - round_, 128 - terms_);
+                            for (int64_t q = round_; q < round_ + some_; ++q) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 float query_room_[512];
                                 const float *restrict query_row_ = opwright_row_f32(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, query_room_);
@@ -1758,10 +1824,10 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                     }
                 }
                 if (!(diff_dst_W == 1)) {
-                    for (int64_t w = begin_; w < end_; w += 256) {
-                        const int64_t n_ = opwright_min(256, end_ - w);
+                    for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                        const int64_t n_ = 64;
                         float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        float tile_[256];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }
@@ -1770,7 +1836,40 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < Q; round_ += some_) {
                             some_ = opwright_min(Q - round_, 128 - terms_);
                             for (int64_t q = round_; q < round_ + some_; ++q) {
-                                opwright_ahead(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_Q * 4, Q, n_ * 4);
+                                const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
+                                float diff_dst_room_[512];
+                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, diff_dst_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += same_0_ * diff_dst_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_value_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_value_sum__row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < end_; w += 64) {
+                        const int64_t n_ = end_ - w;
+                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
+                            some_ = opwright_min(Q - round_, 128 - terms_);
+                            for (int64_t q = round_; q < round_ + some_; ++q) {
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 float diff_dst_room_[512];
                                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, diff_dst_room_);

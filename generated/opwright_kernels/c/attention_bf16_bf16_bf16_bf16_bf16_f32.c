@@ -733,10 +733,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                     }
                 }
                 if (!(T == 1)) {
-                    for (int64_t q = begin_; q < end_; q += 256) {
-                        const int64_t n_ = opwright_min(256, end_ - q);
+                    for (int64_t q = begin_; q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
+                        const int64_t n_ = 64;
                         float *restrict total_row_ = total + (q - begin_);
-                        float tile_[256];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }
@@ -746,7 +746,52 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                         for (int64_t round_ = 0; round_ < T; round_ += some_) {
                             some_ = opwright_min(T - round_, 128 - terms_);
                             for (int64_t t = round_; t < round_ + some_; ++t) {
-                                opwright_ahead(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 2, T, n_ * 2);
+                                opwright_bf16 share_room_[512];
+                                const opwright_bf16 *restrict share_row_ = opwright_row_bf16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, share_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(share_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        if (begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += total_row_[i_];
+                            }
+                        }
+                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                        }
+                    }
+                    for (int64_t q = begin_ + (end_ - begin_) / 64 * 64; q < end_; q += 64) {
+                        const int64_t n_ = end_ - q;
+                        float *restrict total_row_ = total + (q - begin_);
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t begun_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
                                 opwright_bf16 share_room_[512];
                                 const opwright_bf16 *restrict share_row_ = opwright_row_bf16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, share_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -978,10 +1023,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                     }
                 }
                 if (!(value_W == 1)) {
-                    for (int64_t w = begin_; w < end_; w += 256) {
-                        const int64_t n_ = opwright_min(256, end_ - w);
+                    for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                        const int64_t n_ = 64;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
-                        float tile_[256];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }
@@ -990,7 +1035,40 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                         for (int64_t round_ = 0; round_ < T; round_ += some_) {
                             some_ = opwright_min(T - round_, 128 - terms_);
                             for (int64_t t = round_; t < round_ + some_; ++t) {
-                                opwright_ahead(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_T * 2, T, n_ * 2);
+                                const float same_0_ = opwright_from_bf16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
+                                opwright_bf16 value_room_[512];
+                                const opwright_bf16 *restrict value_row_ = opwright_row_bf16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, value_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += same_0_ * opwright_from_bf16(value_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    sums_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < end_; w += 64) {
+                        const int64_t n_ = end_ - w;
+                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
+                            some_ = opwright_min(T - round_, 128 - terms_);
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
                                 const float same_0_ = opwright_from_bf16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 opwright_bf16 value_room_[512];
                                 const opwright_bf16 *restrict value_row_ = opwright_row_bf16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, value_room_);

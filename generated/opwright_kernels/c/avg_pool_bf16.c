@@ -511,10 +511,98 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                     }
                 }
                 if (!(src_C == 1)) {
-                    for (int64_t c = begin_; c < end_; c += 256) {
-                        const int64_t n_ = opwright_min(256, end_ - c);
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                        const int64_t n_ = 64;
                         float *restrict total_row_ = total + (c - begin_);
-                        float tile_[256];
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t begun_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                            for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                                for (int64_t round_ = k_w_end_0_; round_ < k_w_end_1_; round_ += some_) {
+                                    some_ = opwright_min(k_w_end_1_ - round_, 128 - terms_);
+                                    for (int64_t k_w_ = round_; k_w_ < round_ + some_; ++k_w_) {
+                                        opwright_bf16 src_room_[512];
+                                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                                        }
+                                    }
+                                    terms_ += some_;
+                                    if (terms_ == 128) {
+                                        if (!begun_) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                total_row_[i_] = 0.0f;
+                                            }
+                                        }
+                                        begun_ = 1;
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            total_row_[i_] += tile_[i_];
+                                        }
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = 0.0f;
+                                        }
+                                        terms_ = 0;
+                                    }
+                                }
+                            }
+                        }
+                        if (begun_) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += total_row_[i_];
+                            }
+                        }
+                        {
+                            if (exclude_pad_word_ == 1) {
+                                opwright_bf16 dst_room_[512];
+                                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                                const int64_t whole_ = n_ / 32 * 32;
+                                const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                                const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
+                                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                    opwright_bf16 cells_[32];
+                                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                    }
+                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                }
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                }
+                                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                            }
+                        }
+                        {
+                            if (exclude_pad_word_ == 0) {
+                                opwright_bf16 dst_room_[512];
+                                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                                const int64_t whole_ = n_ / 32 * 32;
+                                const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                                const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
+                                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                    opwright_bf16 cells_[32];
+                                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                    }
+                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                }
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                }
+                                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                            }
+                        }
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                        const int64_t n_ = end_ - c;
+                        float *restrict total_row_ = total + (c - begin_);
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }

@@ -402,10 +402,10 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (!(src_C == 1)) {
-            for (int64_t c = begin_; c < end_; c += 256) {
-                const int64_t n_ = opwright_min(256, end_ - c);
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                const int64_t n_ = 64;
                 float *restrict total_row_ = total + (c - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -418,7 +418,58 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_ahead(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                const float same_0_ = (float)N * (float)X_cells_;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                const int64_t n_ = end_ - c;
+                float *restrict total_row_ = total + (c - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t begun_ = 0;
+                int64_t some_ = 0;
+                for (int64_t n = 0; n < N; ++n) {
+                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                            for (int64_t x = round_; x < round_ + some_; ++x) {
                                 opwright_bf16 src_room_[512];
                                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -669,10 +720,10 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (!(src_C == 1)) {
-            for (int64_t c = begin_; c < end_; c += 256) {
-                const int64_t n_ = opwright_min(256, end_ - c);
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (c - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -685,7 +736,59 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_ahead(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                                const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += (opwright_from_bf16(src_row_[i_]) - batch_mean_sum__row_[i_]) * (opwright_from_bf16(src_row_[i_]) - batch_mean_sum__row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        spread_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += spread_row_[i_];
+                    }
+                }
+                float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
+                const float same_0_ = (float)N * (float)X_cells_;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                const int64_t n_ = end_ - c;
+                float *restrict spread_row_ = spread + (c - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t begun_ = 0;
+                int64_t some_ = 0;
+                for (int64_t n = 0; n < N; ++n) {
+                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                            for (int64_t x = round_; x < round_ + some_; ++x) {
                                 opwright_bf16 src_room_[512];
                                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                                 const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);

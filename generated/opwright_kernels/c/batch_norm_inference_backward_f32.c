@@ -261,10 +261,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             }
         }
         if (!(diff_dst_C == 1 && src_C == 1 && mean_C == 1)) {
-            for (int64_t c = begin_; c < end_; c += 256) {
-                const int64_t n_ = opwright_min(256, end_ - c);
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                const int64_t n_ = 64;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -277,8 +277,49 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_ahead(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_ * 4, X_inner_, n_ * 4);
-                                opwright_ahead(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 4, X_inner_, n_ * 4);
+                                float diff_dst_room_[512];
+                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                                float src_room_[512];
+                                const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                                float mean_room_[512];
+                                const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += diff_dst_row_[i_] * (src_row_[i_] - mean_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_scale_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_scale_row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                const int64_t n_ = end_ - c;
+                float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t n = 0; n < N; ++n) {
+                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                            for (int64_t x = round_; x < round_ + some_; ++x) {
                                 float diff_dst_room_[512];
                                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                                 float src_room_[512];
@@ -517,10 +558,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             }
         }
         if (!(diff_dst_C == 1)) {
-            for (int64_t c = begin_; c < end_; c += 256) {
-                const int64_t n_ = opwright_min(256, end_ - c);
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                const int64_t n_ = 64;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -532,7 +573,44 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_ahead(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_ * 4, X_inner_, n_ * 4);
+                                float diff_dst_room_[512];
+                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += diff_dst_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                const int64_t n_ = end_ - c;
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t n = 0; n < N; ++n) {
+                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                            for (int64_t x = round_; x < round_ + some_; ++x) {
                                 float diff_dst_room_[512];
                                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -818,10 +896,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             }
         }
         if (!(diff_dst_C == 1)) {
-            for (int64_t c = begin_; c < end_; c += 256) {
-                const int64_t n_ = opwright_min(256, end_ - c);
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                const int64_t n_ = 64;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -834,7 +912,71 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_ahead(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_ * 4, X_inner_, n_ * 4);
+                                float diff_dst_room_[512];
+                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += -diff_dst_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        lone_5_0__row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    lone_5_0__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += lone_5_0__row_[i_];
+                    }
+                }
+                float diff_mean_room_[512];
+                float * diff_mean_first_ = diff_mean + c * diff_mean_C;
+                float *restrict diff_mean_row_ = diff_mean_C == 1 ? diff_mean_first_ : diff_mean_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 4, total_);
+                const float *restrict scale_row_ = scale + (c - begin_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f;
+                    }
+                    opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_mean_row_[whole_ + j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
+                }
+                opwright_put_f32(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                const int64_t n_ = end_ - c;
+                float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t begun_ = 0;
+                int64_t some_ = 0;
+                for (int64_t n = 0; n < N; ++n) {
+                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                            for (int64_t x = round_; x < round_ + some_; ++x) {
                                 float diff_dst_room_[512];
                                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -257,10 +257,10 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (!(diff_dst_C == 1 && src_C == 1 && mean_C == 1)) {
-            for (int64_t c = begin_; c < end_; c += 256) {
-                const int64_t n_ = opwright_min(256, end_ - c);
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -273,8 +273,50 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_ahead(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_ * 2, X_inner_, n_ * 2);
-                                opwright_ahead(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
+                                opwright_bf16 diff_dst_room_[512];
+                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                                opwright_bf16 mean_room_[512];
+                                const opwright_bf16 *restrict mean_row_ = opwright_row_bf16(mean + c * mean_C, mean_C, n_, mean_room_);
+                                const float *restrict scale_row_ = scale + (c - begin_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_gamma_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                const int64_t n_ = end_ - c;
+                float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t n = 0; n < N; ++n) {
+                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                            for (int64_t x = round_; x < round_ + some_; ++x) {
                                 opwright_bf16 diff_dst_room_[512];
                                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                                 opwright_bf16 src_room_[512];
@@ -459,10 +501,10 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
             }
         }
         if (!(diff_dst_C == 1)) {
-            for (int64_t c = begin_; c < end_; c += 256) {
-                const int64_t n_ = opwright_min(256, end_ - c);
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                const int64_t n_ = 64;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -474,7 +516,44 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_ahead(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_ * 2, X_inner_, n_ * 2);
+                                opwright_bf16 diff_dst_room_[512];
+                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                const int64_t n_ = end_ - c;
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t n = 0; n < N; ++n) {
+                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                            for (int64_t x = round_; x < round_ + some_; ++x) {
                                 opwright_bf16 diff_dst_room_[512];
                                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -262,10 +262,54 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
             }
         }
         if (!(mean_C == 1)) {
-            for (int64_t c = begin_; c < end_; c += 256) {
-                const int64_t n_ = opwright_min(256, end_ - c);
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
-                float tile_[256];
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t n = 0; n < N; ++n) {
+                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                            for (int64_t x = round_; x < round_ + some_; ++x) {
+                                float wide_0_[512];
+                                opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
+                                float wide_1_[512];
+                                opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_1_);
+                                float mean_room_[512];
+                                const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
+                                const float *restrict scale_row_ = scale + (c - begin_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_gamma_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                const int64_t n_ = end_ - c;
+                float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }

@@ -512,10 +512,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 }
             }
             if (!(k_end_0_ * src_C == 1)) {
-                for (int64_t g = begin_; g < end_; g += 256) {
-                    const int64_t n_ = opwright_min(256, end_ - g);
+                for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+                    const int64_t n_ = 64;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
-                    float tile_[256];
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
                     }
@@ -527,7 +527,44 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
-                                    opwright_ahead(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                                    }
+                                }
+                                terms_ += some_;
+                                if (terms_ == 128) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = 0.0f;
+                                    }
+                                    terms_ = 0;
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        total_row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
+                    const int64_t n_ = end_ - g;
+                    float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t k = 0; k < k_end_0_; ++k) {
+                        for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                                some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                                for (int64_t x = round_; x < round_ + some_; ++x) {
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -720,10 +757,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 }
             }
             if (!(k_end_0_ * src_C == 1)) {
-                for (int64_t g = begin_; g < end_; g += 256) {
-                    const int64_t n_ = opwright_min(256, end_ - g);
+                for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+                    const int64_t n_ = 64;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
-                    float tile_[256];
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
                     }
@@ -735,7 +772,45 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
-                                    opwright_ahead(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                                    const float *restrict mean_row_ = mean + (g - begin_ + n * block_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += (opwright_from_bf16(src_row_[i_]) - mean_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_row_[i_]);
+                                    }
+                                }
+                                terms_ += some_;
+                                if (terms_ == 128) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        spread_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = 0.0f;
+                                    }
+                                    terms_ = 0;
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        spread_row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
+                    const int64_t n_ = end_ - g;
+                    float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t k = 0; k < k_end_0_; ++k) {
+                        for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                                some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                                for (int64_t x = round_; x < round_ + some_; ++x) {
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                                     const float *restrict mean_row_ = mean + (g - begin_ + n * block_);
@@ -942,10 +1017,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 }
             }
             if (!(k_end_0_ * diff_dst_C == 1 && k_end_0_ * gamma_C == 1 && k_end_0_ * src_C == 1)) {
-                for (int64_t g = begin_; g < end_; g += 256) {
-                    const int64_t n_ = opwright_min(256, end_ - g);
+                for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+                    const int64_t n_ = 64;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
-                    float tile_[256];
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
                     }
@@ -958,8 +1033,50 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
-                                    opwright_ahead(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_ * 2, X_inner_, n_ * 2);
-                                    opwright_ahead(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 2, X_inner_, n_ * 2);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), k_end_0_ * diff_dst_C, n_, diff_dst_room_);
+                                    opwright_bf16 gamma_room_[512];
+                                    const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (g * k_end_0_ + k) * gamma_C, k_end_0_ * gamma_C, n_, gamma_room_);
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                                    const float *restrict mean_row_ = mean + (g - begin_ + n * block_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * opwright_from_bf16(gamma_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_row_[i_]);
+                                    }
+                                }
+                                terms_ += some_;
+                                if (terms_ == 128) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        variance_sum_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = 0.0f;
+                                    }
+                                    terms_ = 0;
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        variance_sum_row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
+                    const int64_t n_ = end_ - g;
+                    float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t k = 0; k < k_end_0_; ++k) {
+                        for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                                some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                                for (int64_t x = round_; x < round_ + some_; ++x) {
                                     opwright_bf16 diff_dst_room_[512];
                                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), k_end_0_ * diff_dst_C, n_, diff_dst_room_);
                                     opwright_bf16 gamma_room_[512];
@@ -1172,10 +1289,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 }
             }
             if (!(k_end_0_ * diff_dst_C == 1 && k_end_0_ * gamma_C == 1)) {
-                for (int64_t g = begin_; g < end_; g += 256) {
-                    const int64_t n_ = opwright_min(256, end_ - g);
+                for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+                    const int64_t n_ = 64;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
-                    float tile_[256];
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
                     }
@@ -1187,7 +1304,46 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
-                                    opwright_ahead(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_ * 2, X_inner_, n_ * 2);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), k_end_0_ * diff_dst_C, n_, diff_dst_room_);
+                                    opwright_bf16 gamma_room_[512];
+                                    const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (g * k_end_0_ + k) * gamma_C, k_end_0_ * gamma_C, n_, gamma_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * opwright_from_bf16(gamma_row_[i_]);
+                                    }
+                                }
+                                terms_ += some_;
+                                if (terms_ == 128) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        mean_sum_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = 0.0f;
+                                    }
+                                    terms_ = 0;
+                                }
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        mean_sum_row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
+                    const int64_t n_ = end_ - g;
+                    float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t k = 0; k < k_end_0_; ++k) {
+                        for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                                some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                                for (int64_t x = round_; x < round_ + some_; ++x) {
                                     opwright_bf16 diff_dst_room_[512];
                                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), k_end_0_ * diff_dst_C, n_, diff_dst_room_);
                                     opwright_bf16 gamma_room_[512];

@@ -405,10 +405,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             }
         }
         if (!(k_end_0_ * src_C == 1)) {
-            for (int64_t g = begin_; g < end_; g += 256) {
-                const int64_t n_ = opwright_min(256, end_ - g);
+            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+                const int64_t n_ = 64;
                 float *restrict total_row_ = total + (g - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -421,7 +421,58 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_ahead(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 4, X_inner_, n_ * 4);
+                                float src_room_[512];
+                                const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += src_row_[i_];
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+                const float same_0_ = (float)C / (float)G * (float)X_cells_;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    mean_sum__row_[i_] = tile_[i_] / same_0_;
+                }
+            }
+            for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
+                const int64_t n_ = end_ - g;
+                float *restrict total_row_ = total + (g - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t begun_ = 0;
+                int64_t some_ = 0;
+                for (int64_t k = 0; k < k_end_0_; ++k) {
+                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                            for (int64_t x = round_; x < round_ + some_; ++x) {
                                 float src_room_[512];
                                 const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -672,10 +723,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             }
         }
         if (!(k_end_0_ * src_C == 1)) {
-            for (int64_t g = begin_; g < end_; g += 256) {
-                const int64_t n_ = opwright_min(256, end_ - g);
+            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+                const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (g - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -688,7 +739,59 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_ahead(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 4, X_inner_, n_ * 4);
+                                float src_room_[512];
+                                const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
+                                const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += (src_row_[i_] - mean_sum__row_[i_]) * (src_row_[i_] - mean_sum__row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                if (!begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        spread_row_[i_] = 0.0f;
+                                    }
+                                }
+                                begun_ = 1;
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += spread_row_[i_];
+                    }
+                }
+                float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
+                const float same_0_ = (float)C / (float)G * (float)X_cells_;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    variance_sum__row_[i_] = tile_[i_] / same_0_;
+                }
+            }
+            for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
+                const int64_t n_ = end_ - g;
+                float *restrict spread_row_ = spread + (g - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t begun_ = 0;
+                int64_t some_ = 0;
+                for (int64_t k = 0; k < k_end_0_; ++k) {
+                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                            for (int64_t x = round_; x < round_ + some_; ++x) {
                                 float src_room_[512];
                                 const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), k_end_0_ * src_C, n_, src_room_);
                                 const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
@@ -990,10 +1093,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             }
         }
         if (!(src_C == 1)) {
-            for (int64_t g_k_ = 0; g_k_ < C; g_k_ += 256) {
-                const int64_t n_ = opwright_min(256, C - g_k_);
+            for (int64_t g_k_ = 0; g_k_ < C / 64 * 64; g_k_ += 64) {
+                const int64_t n_ = 64;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -1004,7 +1107,42 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
-                            opwright_ahead(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 4, X_inner_, n_ * 4);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += src_row_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_of_g_k__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_of_g_k__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t g_k_ = C / 64 * 64; g_k_ < C; g_k_ += 64) {
+                const int64_t n_ = C - g_k_;
+                float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
                             float src_room_[512];
                             const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -1189,10 +1327,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             }
         }
         if (!(src_C == 1)) {
-            for (int64_t g_k_ = 0; g_k_ < C; g_k_ += 256) {
-                const int64_t n_ = opwright_min(256, C - g_k_);
+            for (int64_t g_k_ = 0; g_k_ < C / 64 * 64; g_k_ += 64) {
+                const int64_t n_ = 64;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -1203,7 +1341,43 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
-                            opwright_ahead(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_ * 4, X_inner_, n_ * 4);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                            const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += (src_row_[i_] - mean_sum__for_g_k__row_[i_]) * (src_row_[i_] - mean_sum__for_g_k__row_[i_]);
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                spread_of_g_k__row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    spread_of_g_k__row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t g_k_ = C / 64 * 64; g_k_ < C; g_k_ += 64) {
+                const int64_t n_ = C - g_k_;
+                float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
+                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
                             float src_room_[512];
                             const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                             const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;

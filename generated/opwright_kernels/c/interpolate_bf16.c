@@ -319,9 +319,44 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                             }
                         }
                         if (!(src_C == 1)) {
-                            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < end_; c += 256) {
-                                const int64_t n_ = opwright_min(256, end_ - c);
-                                float tile_[256];
+                            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                                const int64_t n_ = 64;
+                                float tile_[64];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
+                                    for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
+                                        for (int64_t t_w_ = 0; t_w_ < 2; ++t_w_) {
+                                            const float same_0_ = reckoned_0_[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_) + t_w_ * (O_d_ * (O_h_ * O_w_)) + t_h_ * (2 * (O_d_ * (O_h_ * O_w_))) + t_d_ * (W_h_ * (2 * (O_d_ * (O_h_ * O_w_))))];
+                                            opwright_bf16 src_room_[512];
+                                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + opwright_min(opwright_max(whole_0_ + t_d_, 0), I_d_ - 1) * src_X_d_ + opwright_min(opwright_max(whole_1_ + t_h_, 0), I_h_ - 1) * src_X_h_ + opwright_min(opwright_max(whole_2_ + t_w_, 0), I_w_ - 1) * src_X_w_), src_C, n_, src_room_);
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] += same_0_ * opwright_from_bf16(src_row_[i_]);
+                                            }
+                                        }
+                                    }
+                                }
+                                opwright_bf16 dst_room_[512];
+                                opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                                opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                                const int64_t whole_ = n_ / 32 * 32;
+                                const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                    opwright_bf16 cells_[32];
+                                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
+                                    }
+                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                }
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                                }
+                                opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                            }
+                            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                                const int64_t n_ = end_ - c;
+                                float tile_[64];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
                                 }

@@ -261,10 +261,10 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                 }
             }
             if (!(diff_dst_C_step_ == 1 && src_C_step_ == 1)) {
-                for (int64_t c = begin_; c < end_; c += 256) {
-                    const int64_t n_ = opwright_min(256, end_ - c);
+                for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                    const int64_t n_ = 64;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
-                    float tile_[256];
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
                     }
@@ -277,8 +277,48 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
                             some_ = opwright_min(B_inner_ - round_, 128 - terms_);
                             for (int64_t b = round_; b < round_ + some_; ++b) {
-                                opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_ * 2, B_inner_, n_ * 2);
-                                opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_ * 2, B_inner_, n_ * 2);
+                                opwright_bf16 diff_dst_room_[512];
+                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                                const float same_0_ = opwright_from_bf16(mean[mean_B_b_at_ + b * mean_B_step_]);
+                                const float same_1_ = scale[b_row_ * B_inner_ + b];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_gamma_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_gamma_sum__row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                    const int64_t n_ = end_ - c;
+                    float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
+                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
+                            for (int64_t b = round_; b < round_ + some_; ++b) {
                                 opwright_bf16 diff_dst_room_[512];
                                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                                 opwright_bf16 src_room_[512];
@@ -455,10 +495,10 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                 }
             }
             if (!(diff_dst_C_step_ == 1)) {
-                for (int64_t c = begin_; c < end_; c += 256) {
-                    const int64_t n_ = opwright_min(256, end_ - c);
+                for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                    const int64_t n_ = 64;
                     float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
-                    float tile_[256];
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
                     }
@@ -469,7 +509,42 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
                             some_ = opwright_min(B_inner_ - round_, 128 - terms_);
                             for (int64_t b = round_; b < round_ + some_; ++b) {
-                                opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_ * 2, B_inner_, n_ * 2);
+                                opwright_bf16 diff_dst_room_[512];
+                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                    const int64_t n_ = end_ - c;
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
+                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
+                            for (int64_t b = round_; b < round_ + some_; ++b) {
                                 opwright_bf16 diff_dst_room_[512];
                                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -941,10 +1016,10 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
             }
         }
         if (!(diff_dst_B_step_ == 1)) {
-            for (int64_t b = begin_; b < end_; b += 256) {
-                const int64_t n_ = opwright_min(256, end_ - b);
+            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+                const int64_t n_ = 64;
                 float *restrict level_row_ = level + (b - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -956,7 +1031,44 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
-                            opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_ * 2, C_inner_, n_ * 2);
+                            const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
+                            opwright_bf16 diff_dst_room_[512];
+                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    level_row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
+                const int64_t n_ = end_ - b;
+                float *restrict level_row_ = level + (b - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
                             const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
@@ -1153,10 +1265,10 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
             }
         }
         if (!(diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1)) {
-            for (int64_t b = begin_; b < end_; b += 256) {
-                const int64_t n_ = opwright_min(256, end_ - b);
+            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+                const int64_t n_ = 64;
                 float *restrict slope_row_ = slope + (b - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -1169,8 +1281,50 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
-                            opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_ * 2, C_inner_, n_ * 2);
-                            opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_ * 2, C_inner_, n_ * 2);
+                            const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
+                            opwright_bf16 diff_dst_room_[512];
+                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                            opwright_bf16 mean_room_[512];
+                            const opwright_bf16 *restrict mean_row_ = opwright_row_bf16(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                            const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
+                const int64_t n_ = end_ - b;
+                float *restrict slope_row_ = slope + (b - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
                             const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);

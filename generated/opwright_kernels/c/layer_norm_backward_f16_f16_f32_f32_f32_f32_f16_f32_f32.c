@@ -1037,10 +1037,54 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
             }
         }
         if (!(mean_B_step_ == 1)) {
-            for (int64_t b = begin_; b < end_; b += 256) {
-                const int64_t n_ = opwright_min(256, end_ - b);
+            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+                const int64_t n_ = 64;
                 float *restrict slope_row_ = slope + (b - begin_);
-                float tile_[256];
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
+                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
+                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
+                            const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
+                            float wide_1_[512];
+                            opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_1_);
+                            float mean_room_[512];
+                            const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                            const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
+                const int64_t n_ = end_ - b;
+                float *restrict slope_row_ = slope + (b - begin_);
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }

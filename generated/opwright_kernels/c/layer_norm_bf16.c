@@ -423,10 +423,10 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
             }
         }
         if (!(src_B_step_ == 1)) {
-            for (int64_t b = begin_; b < end_; b += 256) {
-                const int64_t n_ = opwright_min(256, end_ - b);
+            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+                const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -438,7 +438,56 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
-                            opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_ * 2, C_inner_, n_ * 2);
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += opwright_from_bf16(src_row_[i_]);
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+                const float same_0_ = (float)C_cells_;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    mean_sum__row_[i_] = tile_[i_] / same_0_;
+                }
+            }
+            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
+                const int64_t n_ = end_ - b;
+                float *restrict total_row_ = total + (b - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t begun_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
                             opwright_bf16 src_room_[512];
                             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -680,10 +729,10 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
             }
         }
         if (!(src_B_step_ == 1)) {
-            for (int64_t b = begin_; b < end_; b += 256) {
-                const int64_t n_ = opwright_min(256, end_ - b);
+            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+                const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (b - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -695,7 +744,57 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
-                            opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_ * 2, C_inner_, n_ * 2);
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                            const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_sum__row_[i_]);
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    spread_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                spread_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += spread_row_[i_];
+                    }
+                }
+                float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
+                const float same_0_ = (float)C_cells_;
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    variance_sum__row_[i_] = tile_[i_] / same_0_;
+                }
+            }
+            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
+                const int64_t n_ = end_ - b;
+                float *restrict spread_row_ = spread + (b - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t begun_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
                             opwright_bf16 src_room_[512];
                             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                             const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);

@@ -200,10 +200,10 @@ static void log_softmax_backward_f32_0_a(void *context_, int64_t part_)
                 }
             }
             if (!(diff_dst_A_step_ == 1)) {
-                for (int64_t a = begin_; a < end_; a += 256) {
-                    const int64_t n_ = opwright_min(256, end_ - a);
+                for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+                    const int64_t n_ = 64;
                     float *restrict total_row_ = total + (a - begin_);
-                    float tile_[256];
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
                     }
@@ -212,7 +212,39 @@ static void log_softmax_backward_f32_0_a(void *context_, int64_t part_)
                     for (int64_t round_ = 0; round_ < C; round_ += some_) {
                         some_ = opwright_min(C - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
-                            opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C * 4, C, n_ * 4);
+                            float diff_dst_room_[512];
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += diff_dst_row_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        total_row_[i_] += tile_[i_];
+                    }
+                }
+                for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < end_; a += 64) {
+                    const int64_t n_ = end_ - a;
+                    float *restrict total_row_ = total + (a - begin_);
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                        some_ = opwright_min(C - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
                             float diff_dst_room_[512];
                             const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {

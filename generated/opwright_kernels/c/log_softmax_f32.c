@@ -133,10 +133,28 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                 }
             }
             if (!(src_A_step_ == 1)) {
-                for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < end_; a += 256) {
-                    const int64_t n_ = opwright_min(256, end_ - a);
+                for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+                    const int64_t n_ = 64;
                     float *restrict peak_row_ = peak + (a - begin_);
-                    float tile_[256];
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = -INFINITY;
+                    }
+                    for (int64_t c = 0; c < C; ++c) {
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        peak_row_[i_] = tile_[i_];
+                    }
+                }
+                for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < end_; a += 64) {
+                    const int64_t n_ = end_ - a;
+                    float *restrict peak_row_ = peak + (a - begin_);
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = -INFINITY;
                     }
@@ -365,10 +383,10 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                 }
             }
             if (!(src_A_step_ == 1)) {
-                for (int64_t a = begin_; a < end_; a += 256) {
-                    const int64_t n_ = opwright_min(256, end_ - a);
+                for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+                    const int64_t n_ = 64;
                     float *restrict total_row_ = total + (a - begin_);
-                    float tile_[256];
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
                     }
@@ -378,7 +396,59 @@ static void log_softmax_f32_0_a(void *context_, int64_t part_)
                     for (int64_t round_ = 0; round_ < C; round_ += some_) {
                         some_ = opwright_min(C - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
-                            opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C * 4, C, n_ * 4);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                            opwright_fetch(src_row_ + n_, n_ * 4);
+                            const float *restrict peak_row_ = peak + (a - begin_);
+                            float made_0_[512];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                made_0_[i_] = src_row_[i_] - peak_row_[i_];
+                            }
+                            opwright_exp_row_f32(made_0_, n_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += made_0_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                    if (begun_) {
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] += total_row_[i_];
+                        }
+                    }
+                    float *restrict shared_0__row_ = shared_0_ + (a - begin_);
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
+                    }
+                }
+                for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < end_; a += 64) {
+                    const int64_t n_ = end_ - a;
+                    float *restrict total_row_ = total + (a - begin_);
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = 0.0f;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t begun_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t round_ = 0; round_ < C; round_ += some_) {
+                        some_ = opwright_min(C - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
                             float src_room_[512];
                             const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
                             opwright_fetch(src_row_ + n_, n_ * 4);

@@ -461,10 +461,10 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
                     }
                 }
                 if (!(weights_K == 1)) {
-                    for (int64_t k = begin_; k < end_; k += 256) {
-                        const int64_t n_ = opwright_min(256, end_ - k);
+                    for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+                        const int64_t n_ = 64;
                         float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
-                        float tile_[256];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }
@@ -482,7 +482,54 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
                                             for (int64_t round_ = 0; round_ < N_p1_; round_ += some_) {
                                                 some_ = opwright_min(N_p1_ - round_, 128 - terms_);
                                                 for (int64_t n_p1_ = round_; n_p1_ < round_ + some_; ++n_p1_) {
-                                                    opwright_ahead(weights + (weights_B_p0__b_p0__at_ + b_p0_ * weights_B_p0__step_ + weights_B_p1__b_p1__at_ + b_p1_ * weights_B_p1__step_ + weights_B_p2__b_p2__at_ + b_p2_ * weights_B_p2__step_ + weights_B_p3__b_p3__at_ + b_p3_ * weights_B_p3__step_ + k * weights_K + n_p0_ * weights_N_p0_ + n_p1_ * weights_N_p1_), weights_N_p1_ * 2, N_p1_, n_ * 2);
+                                                    const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
+                                                    opwright_bf16 weights_room_[512];
+                                                    const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_p0__b_p0__at_ + b_p0_ * weights_B_p0__step_ + weights_B_p1__b_p1__at_ + b_p1_ * weights_B_p1__step_ + weights_B_p2__b_p2__at_ + b_p2_ * weights_B_p2__step_ + weights_B_p3__b_p3__at_ + b_p3_ * weights_B_p3__step_ + k * weights_K + n_p0_ * weights_N_p0_ + n_p1_ * weights_N_p1_), weights_K, n_, weights_room_);
+                                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                        tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
+                                                    }
+                                                }
+                                                terms_ += some_;
+                                                if (terms_ == 128) {
+                                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                        diff_src_sum__row_[i_] += tile_[i_];
+                                                    }
+                                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                        tile_[i_] = 0.0f;
+                                                    }
+                                                    terms_ = 0;
+                                                }
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_src_sum__row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
+                        const int64_t n_ = end_ - k;
+                        float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
+                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
+                            const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                            for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
+                                for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                                    const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                                    for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
+                                        for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
+                                            for (int64_t round_ = 0; round_ < N_p1_; round_ += some_) {
+                                                some_ = opwright_min(N_p1_ - round_, 128 - terms_);
+                                                for (int64_t n_p1_ = round_; n_p1_ < round_ + some_; ++n_p1_) {
                                                     const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_]);
                                                     opwright_bf16 weights_room_[512];
                                                     const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_p0__b_p0__at_ + b_p0_ * weights_B_p0__step_ + weights_B_p1__b_p1__at_ + b_p1_ * weights_B_p1__step_ + weights_B_p2__b_p2__at_ + b_p2_ * weights_B_p2__step_ + weights_B_p3__b_p3__at_ + b_p3_ * weights_B_p3__step_ + k * weights_K + n_p0_ * weights_N_p0_ + n_p1_ * weights_N_p1_), weights_K, n_, weights_room_);
@@ -1046,10 +1093,10 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
                     }
                 }
                 if (!(diff_dst_N_p1_ == 1)) {
-                    for (int64_t n_p1_ = begin_; n_p1_ < end_; n_p1_ += 256) {
-                        const int64_t n_ = opwright_min(256, end_ - n_p1_);
+                    for (int64_t n_p1_ = begin_; n_p1_ < begin_ + (end_ - begin_) / 64 * 64; n_p1_ += 64) {
+                        const int64_t n_ = 64;
                         float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
-                        float tile_[256];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }
@@ -1066,7 +1113,52 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
                                         for (int64_t round_ = 0; round_ < M; round_ += some_) {
                                             some_ = opwright_min(M - round_, 128 - terms_);
                                             for (int64_t m = round_; m < round_ + some_; ++m) {
-                                                opwright_ahead(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_M * 2, M, n_ * 2);
+                                                opwright_bf16 diff_dst_room_[512];
+                                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_N_p1_, n_, diff_dst_room_);
+                                                const float same_0_ = opwright_from_bf16(src[src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K]);
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * same_0_;
+                                                }
+                                            }
+                                            terms_ += some_;
+                                            if (terms_ == 128) {
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    diff_weights_sum__row_[i_] += tile_[i_];
+                                                }
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    tile_[i_] = 0.0f;
+                                                }
+                                                terms_ = 0;
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_weights_sum__row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t n_p1_ = begin_ + (end_ - begin_) / 64 * 64; n_p1_ < end_; n_p1_ += 64) {
+                        const int64_t n_ = end_ - n_p1_;
+                        float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
+                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
+                            const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                            for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
+                                for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                                    const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                                    for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
+                                        for (int64_t round_ = 0; round_ < M; round_ += some_) {
+                                            some_ = opwright_min(M - round_, 128 - terms_);
+                                            for (int64_t m = round_; m < round_ + some_; ++m) {
                                                 opwright_bf16 diff_dst_room_[512];
                                                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_N_p1_, n_, diff_dst_room_);
                                                 const float same_0_ = opwright_from_bf16(src[src_B_p0__b_p0__at_ + b_p0_ * src_B_p0__step_ + src_B_p1__b_p1__at_ + b_p1_ * src_B_p1__step_ + src_B_p2__b_p2__at_ + b_p2_ * src_B_p2__step_ + src_B_p3__b_p3__at_ + b_p3_ * src_B_p3__step_ + m * src_M + k * src_K]);

@@ -342,10 +342,10 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                     }
                 }
                 if (!(weights_N == 1)) {
-                    for (int64_t n = begin_; n < end_; n += 256) {
-                        const int64_t n_ = opwright_min(256, end_ - n);
+                    for (int64_t n = begin_; n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
+                        const int64_t n_ = 64;
                         float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                        float tile_[256];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }
@@ -354,7 +354,40 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                         for (int64_t round_ = 0; round_ < K; round_ += some_) {
                             some_ = opwright_min(K - round_, 128 - terms_);
                             for (int64_t k = round_; k < round_ + some_; ++k) {
-                                opwright_ahead(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K * 2, K, n_ * 2);
+                                const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
+                                opwright_bf16 weights_room_[512];
+                                const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    sums_row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = 0.0f;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < end_; n += 64) {
+                        const int64_t n_ = end_ - n;
+                        float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t round_ = 0; round_ < K; round_ += some_) {
+                            some_ = opwright_min(K - round_, 128 - terms_);
+                            for (int64_t k = round_; k < round_ + some_; ++k) {
                                 const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                                 opwright_bf16 weights_room_[512];
                                 const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);

@@ -182,10 +182,32 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                         }
                     }
                     if (!(src_C == 1)) {
-                        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < end_; c += 256) {
-                            const int64_t n_ = opwright_min(256, end_ - c);
+                        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                            const int64_t n_ = 64;
                             float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                            float tile_[256];
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = -INFINITY;
+                            }
+                            for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                                for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                    for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
+                                        opwright_bf16 src_room_[512];
+                                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                                        }
+                                    }
+                                }
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                peak_row_[i_] = tile_[i_];
+                            }
+                        }
+                        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                            const int64_t n_ = end_ - c;
+                            float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                            float tile_[64];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = -INFINITY;
                             }
@@ -301,10 +323,34 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                         }
                     }
                     if (!(src_C == 1)) {
-                        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < end_; c += 256) {
-                            const int64_t n_ = opwright_min(256, end_ - c);
+                        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                            const int64_t n_ = 64;
                             float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                            float tile_[256];
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = INFINITY;
+                            }
+                            for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
+                                for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
+                                    for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
+                                        opwright_bf16 src_room_[512];
+                                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                        const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                                        const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]) == peak_row_[i_] ? same_0_ : INFINITY);
+                                        }
+                                    }
+                                }
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                first_row_[i_] = tile_[i_];
+                            }
+                        }
+                        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                            const int64_t n_ = end_ - c;
+                            float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
+                            float tile_[64];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = INFINITY;
                             }

@@ -222,9 +222,44 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                     }
                 }
                 if (!(src_C == 1)) {
-                    for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < end_; c += 256) {
-                        const int64_t n_ = opwright_min(256, end_ - c);
-                        float tile_[256];
+                    for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                        const int64_t n_ = 64;
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t k_d_ = k_d_end_0_; k_d_ < k_d_end_1_; ++k_d_) {
+                            for (int64_t k_h_ = k_h_end_0_; k_h_ < k_h_end_1_; ++k_h_) {
+                                for (int64_t k_w_ = k_w_end_0_; k_w_ < k_w_end_1_; ++k_w_) {
+                                    float src_room_[512];
+                                    const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                                    }
+                                }
+                            }
+                        }
+                        float dst_room_[512];
+                        float * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 16 * 16;
+                        const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                            float cells_[16];
+                            #pragma GCC unroll 1
+                            for (int64_t j_ = 0; j_ < 16; ++j_) {
+                                cells_[j_] = tile_[i_ + j_];
+                            }
+                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = tile_[whole_ + j_];
+                        }
+                        opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+                    }
+                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                        const int64_t n_ = end_ - c;
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = -INFINITY;
                         }

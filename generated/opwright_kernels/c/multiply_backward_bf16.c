@@ -411,10 +411,10 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     }
                 }
                 if (!(diff_dst_X_p2__step_ == 1 && src_1_X_p2__step_ == 1)) {
-                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += 256) {
-                        const int64_t n_ = opwright_min(256, X_p2__inner_ - x_p2_);
+                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
+                        const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                        float tile_[256];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }
@@ -430,8 +430,51 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
-                                            opwright_ahead(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_ * 2, X_p3__inner_, n_ * 2);
-                                            opwright_ahead(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p3__step_ * 2, X_p3__inner_, n_ * 2);
+                                            opwright_bf16 diff_dst_room_[512];
+                                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
+                                            opwright_bf16 src_1_room_[512];
+                                            const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_), src_1_X_p2__step_, n_, src_1_room_);
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * opwright_from_bf16(src_1_row_[i_]);
+                                            }
+                                        }
+                                        terms_ += some_;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                diff_src_0_sum__row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_src_0_sum__row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_; x_p2_ += 64) {
+                        const int64_t n_ = X_p2__inner_ - x_p2_;
+                        float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                            for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
+                                for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
+                                        some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
+                                        for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
                                             opwright_bf16 diff_dst_room_[512];
                                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
                                             opwright_bf16 src_1_room_[512];
@@ -807,10 +850,10 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     }
                 }
                 if (!(diff_dst_X_p1__step_ == 1 && src_0_X_p1__step_ == 1)) {
-                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += 256) {
-                        const int64_t n_ = opwright_min(256, X_p1__inner_ - x_p1_);
+                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
+                        const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
-                        float tile_[256];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = 0.0f;
                         }
@@ -826,8 +869,51 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
-                                            opwright_ahead(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_ * 2, X_p3__inner_, n_ * 2);
-                                            opwright_ahead(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p3__step_ * 2, X_p3__inner_, n_ * 2);
+                                            opwright_bf16 diff_dst_room_[512];
+                                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
+                                            opwright_bf16 src_0_room_[512];
+                                            const opwright_bf16 *restrict src_0_row_ = opwright_row_bf16(src_0 + (src_0_X_p0__x_p0__at_ + x_p0_ * src_0_X_p0__step_ + src_0_X_p1__x_p1__at_ + x_p1_ * src_0_X_p1__step_ + src_0_X_p2__x_p2__at_ + x_p2_ * src_0_X_p2__step_ + src_0_X_p3__x_p3__at_ + x_p3_ * src_0_X_p3__step_), src_0_X_p1__step_, n_, src_0_room_);
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * opwright_from_bf16(src_0_row_[i_]);
+                                            }
+                                        }
+                                        terms_ += some_;
+                                        if (terms_ == 128) {
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                diff_src_1_sum__row_[i_] += tile_[i_];
+                                            }
+                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                tile_[i_] = 0.0f;
+                                            }
+                                            terms_ = 0;
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_src_1_sum__row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_; x_p1_ += 64) {
+                        const int64_t n_ = X_p1__inner_ - x_p1_;
+                        float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = 0.0f;
+                        }
+                        int64_t terms_ = 0;
+                        int64_t some_ = 0;
+                        for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                            const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
+                            for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
+                                for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
+                                    for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
+                                        some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
+                                        for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
                                             opwright_bf16 diff_dst_room_[512];
                                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
                                             opwright_bf16 src_0_room_[512];

@@ -242,10 +242,34 @@ static void reduce_max_backward_bf16_0_k(void *context_, int64_t part_)
             }
         }
         if (!(src_K_step_ == 1 && dst_K_step_ == 1)) {
-            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < end_; k += 256) {
-                const int64_t n_ = opwright_min(256, end_ - k);
+            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+                const int64_t n_ = 64;
                 float *restrict dst_first_row_ = dst_first + (k - begin_);
-                float tile_[256];
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = INFINITY;
+                }
+                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    for (int64_t r = 0; r < R_inner_; ++r) {
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                        opwright_bf16 dst_room_[512];
+                        const opwright_bf16 *restrict dst_row_ = opwright_row_bf16(dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, dst_room_);
+                        const float same_0_ = (float)(r_row_ * R_inner_ + r);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = opwright_min_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]) == opwright_from_bf16(dst_row_[i_]) ? same_0_ : INFINITY);
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_first_row_[i_] = tile_[i_];
+                }
+            }
+            for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
+                const int64_t n_ = end_ - k;
+                float *restrict dst_first_row_ = dst_first + (k - begin_);
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = INFINITY;
                 }

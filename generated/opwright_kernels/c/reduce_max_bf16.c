@@ -236,9 +236,42 @@ static void reduce_max_bf16_0_k(void *context_, int64_t part_)
             }
         }
         if (!(src_K_step_ == 1)) {
-            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < end_; k += 256) {
-                const int64_t n_ = opwright_min(256, end_ - k);
-                float tile_[256];
+            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+                const int64_t n_ = 64;
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = -INFINITY;
+                }
+                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    for (int64_t r = 0; r < R_inner_; ++r) {
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                        }
+                    }
+                }
+                opwright_bf16 dst_room_[512];
+                opwright_bf16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+                opwright_bf16 *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
+                opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
+            }
+            for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
+                const int64_t n_ = end_ - k;
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = -INFINITY;
                 }

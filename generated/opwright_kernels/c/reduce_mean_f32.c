@@ -359,10 +359,10 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
             }
         }
         if (!(src_K_step_ == 1)) {
-            for (int64_t k = begin_; k < end_; k += 256) {
-                const int64_t n_ = opwright_min(256, end_ - k);
+            for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+                const int64_t n_ = 64;
                 float *restrict total_row_ = total + (k - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -374,7 +374,69 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
-                            opwright_ahead(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_ * 4, R_inner_, n_ * 4);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += src_row_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            if (!begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = 0.0f;
+                                }
+                            }
+                            begun_ = 1;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                total_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += total_row_[i_];
+                    }
+                }
+                float dst_room_[512];
+                float * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+                float *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 4, total_);
+                const float same_0_ = (float)R_cells_;
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = tile_[i_ + j_] / same_0_;
+                    }
+                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    dst_row_[whole_ + j_] = tile_[whole_ + j_] / same_0_;
+                }
+                opwright_put_f32(dst_row_, dst_first_, dst_K_step_, n_);
+            }
+            for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
+                const int64_t n_ = end_ - k;
+                float *restrict total_row_ = total + (k - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t begun_ = 0;
+                int64_t some_ = 0;
+                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
+                        some_ = opwright_min(R_inner_ - round_, 128 - terms_);
+                        for (int64_t r = round_; r < round_ + some_; ++r) {
                             float src_room_[512];
                             const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -539,10 +539,10 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
             }
         }
         if (!(src_B_step_ == 1)) {
-            for (int64_t b = begin_; b < end_; b += 256) {
-                const int64_t n_ = opwright_min(256, end_ - b);
+            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+                const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -556,7 +556,47 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
-                                    opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_ * 2, C_p1__inner_, n_ * 2);
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                }
+                                terms_ += some_;
+                                if (terms_ == 128) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = 0.0f;
+                                    }
+                                    terms_ = 0;
+                                }
+                            }
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
+                const int64_t n_ = end_ - b;
+                float *restrict total_row_ = total + (b - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                    for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
+                        for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
+                                some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
+                                for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
                                     opwright_bf16 src_room_[512];
                                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -774,10 +814,10 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
             }
         }
         if (!(diff_dst_B_step_ == 1 && src_B_step_ == 1)) {
-            for (int64_t b = begin_; b < end_; b += 256) {
-                const int64_t n_ = opwright_min(256, end_ - b);
+            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+                const int64_t n_ = 64;
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -795,8 +835,54 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
-                                    opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_ * 2, C_p1__inner_, n_ * 2);
-                                    opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_ * 2, C_p1__inner_, n_ * 2);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_B_step_, n_, diff_dst_room_);
+                                    const float same_0_ = opwright_from_bf16(gamma[gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_]);
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * same_0_ * opwright_from_bf16(src_row_[i_]);
+                                    }
+                                }
+                                terms_ += some_;
+                                if (terms_ == 128) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_sum_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = 0.0f;
+                                    }
+                                    terms_ = 0;
+                                }
+                            }
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_sum_row_[i_] += tile_[i_];
+                }
+            }
+            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
+                const int64_t n_ = end_ - b;
+                float *restrict total_sum_row_ = total_sum + (b - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                    for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
+                        for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
+                                some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
+                                for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
                                     opwright_bf16 diff_dst_room_[512];
                                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_B_step_, n_, diff_dst_room_);
                                     const float same_0_ = opwright_from_bf16(gamma[gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_]);
@@ -1283,10 +1369,10 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             }
         }
         if (!(diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1)) {
-            for (int64_t c_p0_ = begin_; c_p0_ < end_; c_p0_ += 256) {
-                const int64_t n_ = opwright_min(256, end_ - c_p0_);
+            for (int64_t c_p0_ = begin_; c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
+                const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
-                float tile_[256];
+                float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
                 }
@@ -1303,8 +1389,77 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
-                                    opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_ * 2, C_p1__inner_, n_ * 2);
-                                    opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_ * 2, C_p1__inner_, n_ * 2);
+                                    opwright_bf16 diff_dst_room_[512];
+                                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p0__step_, n_, diff_dst_room_);
+                                    opwright_bf16 src_room_[512];
+                                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p0__step_, n_, src_room_);
+                                    const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * opwright_from_bf16(src_row_[i_]) / same_0_;
+                                    }
+                                }
+                                terms_ += some_;
+                                if (terms_ == 128) {
+                                    if (!begun_) {
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                        }
+                                    }
+                                    begun_ = 1;
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        diff_gamma_sum__row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = 0.0f;
+                                    }
+                                    terms_ = 0;
+                                }
+                            }
+                        }
+                    }
+                }
+                if (begun_) {
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] += diff_gamma_sum__row_[i_];
+                    }
+                }
+                opwright_bf16 diff_gamma_room_[512];
+                opwright_bf16 * diff_gamma_first_ = diff_gamma + (diff_gamma_C_p0__c_p0__at_ + c_p0_ * diff_gamma_C_p0__step_);
+                opwright_bf16 *restrict diff_gamma_row_ = diff_gamma_C_p0__step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_p0__step_, n_ * 2, total_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_bf16 cells_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
+                    }
+                    opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+                }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
+                opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
+            }
+            for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < end_; c_p0_ += 64) {
+                const int64_t n_ = end_ - c_p0_;
+                float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                float tile_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = 0.0f;
+                }
+                int64_t terms_ = 0;
+                int64_t begun_ = 0;
+                int64_t some_ = 0;
+                for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    for (int64_t b = 0; b < B_inner_; ++b) {
+                        for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
+                                some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
+                                for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
                                     opwright_bf16 diff_dst_room_[512];
                                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p0__step_, n_, diff_dst_room_);
                                     opwright_bf16 src_room_[512];

@@ -149,10 +149,28 @@ static void soft_max_f32_0_a(void *context_, int64_t part_)
                 }
             }
             if (!(src_A_step_ == 1)) {
-                for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < end_; a += 256) {
-                    const int64_t n_ = opwright_min(256, end_ - a);
+                for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+                    const int64_t n_ = 64;
                     float *restrict peak_row_ = peak + (a - begin_);
-                    float tile_[256];
+                    float tile_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = -INFINITY;
+                    }
+                    for (int64_t c = 0; c < C; ++c) {
+                        float src_room_[512];
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        peak_row_[i_] = tile_[i_];
+                    }
+                }
+                for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < end_; a += 64) {
+                    const int64_t n_ = end_ - a;
+                    float *restrict peak_row_ = peak + (a - begin_);
+                    float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = -INFINITY;
                     }
