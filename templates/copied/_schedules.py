@@ -111,19 +111,19 @@ SCHEDULES = (
         "none measured: it reads memory in order, which the other rows do not",
     ),
     Schedule(
-        "row",
-        "the letter is reduced or of a row, neighbours lie together, 16 or more",
-        "a task has whole rows; what is reduced adds up in 32 lanes, put together in one order",
-        lambda c: not c.lanes.own and c.near and c.extent >= ENOUGH,
-        "softmax over the last axis of 1024 x 1024, cell by cell without vectors: 39",
-    ),
-    Schedule(
         "turned rows",
         "as 'block', but of some tensors neighbours lie apart and those of tasks together",
         "blocks of up to 64 lanes; rows of 16 tasks are turned at once, in squares of 16 x 16 cells",
         lambda c: c.lanes.own and c.turned and c.extent >= ENOUGH,
         "32 x 80 x 300 cells by 32 x 80, turned to 300 x 80 x 32, chosen over 'block through room': 23; a transpose of "
         "1000 x 700: 3.3, bf16 5.4",
+    ),
+    Schedule(
+        "row",
+        "the letter is reduced or of a row, neighbours lie together, 16 or more",
+        "a task has whole rows; what is reduced adds up in 32 lanes, put together in one order",
+        lambda c: not c.lanes.own and c.near and c.extent >= ENOUGH,
+        "softmax over the last axis of 1024 x 1024, cell by cell without vectors: 39",
     ),
     Schedule(
         "near row through room",

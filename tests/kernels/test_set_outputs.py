@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from opwright.derive.phases import staged
@@ -113,3 +114,38 @@ def test_pieces_that_lie_one_behind_the_other_need_no_array_of_sums() -> None:
     for text in whole:
         (op,) = load_texts({"pieces.yaml": text}).ops
         assert "dst_sum_" not in staged(op).arrays, text
+
+
+BORDER = """op: Border
+revision: 1
+summary: Cells that change from channels first to last, within a border.
+dims: {batch: {symbol: N}, channels: {symbol: C}, rows: {symbol: H}, columns: {symbol: W}}
+inputs: [{name: x, dims: {N: N, C: C, H: H, W: W}}]
+outputs: [{name: y, dims: {N: N, Y: H + 3, Z: W + 2, C: C}}]
+dtypes:
+  - {x: f32, y: f32, accumulate: f32}
+  - {x: bf16, y: bf16, accumulate: f32}
+  - {x: u8, y: u8, accumulate: f32}
+  - {x: f64, y: f64, accumulate: f64}
+semantics:
+  ranges: {n: N, c: C, h: H, w: W}
+  steps: ["y[n, h + 1, w + 2, c] = x[n, c, h, w]"]
+"""
+
+
+def test_cells_inside_a_border_are_turned_by_squares_and_in_parts_of_them(tmp_path: Path) -> None:
+    random = rng("border")
+    with quick_compiler(tmp_path):
+        library, module = package({"border.yaml": BORDER}, tmp_path, "border_package")
+        for isa in serving(module, library.op("Border")):
+            with instruction_set(module, isa):
+                for dtype in (np.float32, ml_dtypes.bfloat16, np.uint8, np.float64):
+                    for _ in range(8):
+                        n, c, h, w = (int(random.integers(1, most)) for most in (3, 50, 5, 50))
+                        x = random.integers(1, 200, (n, c, h, w)).astype(dtype)
+                        x = [x, x, x[..., ::-1], np.ascontiguousarray(x.T).T][int(random.integers(4))]
+                        room = np.full((n, h + 5, w + 2, c), 7, dtype)
+                        module.border(x, out=room[:, 1:-1], threads=int(random.integers(1, 4)))
+                        wanted = np.pad(x.transpose(0, 2, 3, 1), ((0, 0), (1, 2), (2, 0), (0, 0)))
+                        assert (room[:, 1:-1] == wanted).all(), (isa, dtype, x.shape, x.strides)
+                        assert (room[:, [0, -1]] == 7).all()

@@ -620,8 +620,36 @@ OPWRIGHT_OUTLINED void opwright_copy_apart_1(char *to, int64_t to_step, const ch
     }
 }
 
+// `lines` of so many cells, `from_pitch` apart, as columns of rows `to_pitch` apart.
+OPWRIGHT_OUTLINED void opwright_turned_rows_1(char *to, int64_t to_pitch, const char *from, int64_t from_pitch, int64_t lines, int64_t cells)
+{
+    for (int64_t line = 0; line < lines; line += 16) {
+        for (int64_t cell = 0; cell < cells; cell += 16) {
+            const int64_t high = opwright_min(lines - line, 16), wide = opwright_min(cells - cell, 16);
+            const char *const source = from + (line * from_pitch + cell) * 1;
+            char *const target = to + (cell * to_pitch + line) * 1;
+            if (high == 16 && wide == 16) {
+                opwright_turned_1(target, to_pitch * 1, source, from_pitch * 1);
+                continue;
+            }
+            char given[256 * 1] = {0}, made[256 * 1];
+            for (int64_t i = 0; i < high; ++i) {
+                opwright_copied(given + 16 * 1 * i, source + i * from_pitch * 1, wide * 1);
+            }
+            opwright_turned_1(made, 16 * 1, given, 16 * 1);
+            for (int64_t i = 0; i < wide; ++i) {
+                opwright_copied(target + i * to_pitch * 1, made + 16 * 1 * i, high * 1);
+            }
+        }
+    }
+}
+
 static inline void opwright_copy_rows_1(void *to, int64_t to_row, int64_t to_step, const void *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n)
 {
+    if (to_step == 1 && from_row == 1 && from_step != 1 && rows > 4) {
+        opwright_turned_rows_1(to, to_row, from, from_step, n, rows);
+        return;
+    }
     const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
     const int64_t cells = joined ? n * rows : n;
     for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
@@ -665,8 +693,36 @@ OPWRIGHT_OUTLINED void opwright_copy_apart_2(char *to, int64_t to_step, const ch
     }
 }
 
+// `lines` of so many cells, `from_pitch` apart, as columns of rows `to_pitch` apart.
+OPWRIGHT_OUTLINED void opwright_turned_rows_2(char *to, int64_t to_pitch, const char *from, int64_t from_pitch, int64_t lines, int64_t cells)
+{
+    for (int64_t line = 0; line < lines; line += 16) {
+        for (int64_t cell = 0; cell < cells; cell += 16) {
+            const int64_t high = opwright_min(lines - line, 16), wide = opwright_min(cells - cell, 16);
+            const char *const source = from + (line * from_pitch + cell) * 2;
+            char *const target = to + (cell * to_pitch + line) * 2;
+            if (high == 16 && wide == 16) {
+                opwright_turned_2(target, to_pitch * 2, source, from_pitch * 2);
+                continue;
+            }
+            char given[256 * 2] = {0}, made[256 * 2];
+            for (int64_t i = 0; i < high; ++i) {
+                opwright_copied(given + 16 * 2 * i, source + i * from_pitch * 2, wide * 2);
+            }
+            opwright_turned_2(made, 16 * 2, given, 16 * 2);
+            for (int64_t i = 0; i < wide; ++i) {
+                opwright_copied(target + i * to_pitch * 2, made + 16 * 2 * i, high * 2);
+            }
+        }
+    }
+}
+
 static inline void opwright_copy_rows_2(void *to, int64_t to_row, int64_t to_step, const void *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n)
 {
+    if (to_step == 1 && from_row == 1 && from_step != 1 && rows > 4) {
+        opwright_turned_rows_2(to, to_row, from, from_step, n, rows);
+        return;
+    }
     const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
     const int64_t cells = joined ? n * rows : n;
     for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
@@ -710,8 +766,36 @@ OPWRIGHT_OUTLINED void opwright_copy_apart_4(char *to, int64_t to_step, const ch
     }
 }
 
+// `lines` of so many cells, `from_pitch` apart, as columns of rows `to_pitch` apart.
+OPWRIGHT_OUTLINED void opwright_turned_rows_4(char *to, int64_t to_pitch, const char *from, int64_t from_pitch, int64_t lines, int64_t cells)
+{
+    for (int64_t line = 0; line < lines; line += 16) {
+        for (int64_t cell = 0; cell < cells; cell += 16) {
+            const int64_t high = opwright_min(lines - line, 16), wide = opwright_min(cells - cell, 16);
+            const char *const source = from + (line * from_pitch + cell) * 4;
+            char *const target = to + (cell * to_pitch + line) * 4;
+            if (high == 16 && wide == 16) {
+                opwright_turned_4(target, to_pitch * 4, source, from_pitch * 4);
+                continue;
+            }
+            char given[256 * 4] = {0}, made[256 * 4];
+            for (int64_t i = 0; i < high; ++i) {
+                opwright_copied(given + 16 * 4 * i, source + i * from_pitch * 4, wide * 4);
+            }
+            opwright_turned_4(made, 16 * 4, given, 16 * 4);
+            for (int64_t i = 0; i < wide; ++i) {
+                opwright_copied(target + i * to_pitch * 4, made + 16 * 4 * i, high * 4);
+            }
+        }
+    }
+}
+
 static inline void opwright_copy_rows_4(void *to, int64_t to_row, int64_t to_step, const void *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n)
 {
+    if (to_step == 1 && from_row == 1 && from_step != 1 && rows > 4) {
+        opwright_turned_rows_4(to, to_row, from, from_step, n, rows);
+        return;
+    }
     const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
     const int64_t cells = joined ? n * rows : n;
     for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
@@ -750,8 +834,36 @@ OPWRIGHT_OUTLINED void opwright_copy_apart_8(char *to, int64_t to_step, const ch
     }
 }
 
+// `lines` of so many cells, `from_pitch` apart, as columns of rows `to_pitch` apart.
+OPWRIGHT_OUTLINED void opwright_turned_rows_8(char *to, int64_t to_pitch, const char *from, int64_t from_pitch, int64_t lines, int64_t cells)
+{
+    for (int64_t line = 0; line < lines; line += 16) {
+        for (int64_t cell = 0; cell < cells; cell += 16) {
+            const int64_t high = opwright_min(lines - line, 16), wide = opwright_min(cells - cell, 16);
+            const char *const source = from + (line * from_pitch + cell) * 8;
+            char *const target = to + (cell * to_pitch + line) * 8;
+            if (high == 16 && wide == 16) {
+                opwright_turned_8(target, to_pitch * 8, source, from_pitch * 8);
+                continue;
+            }
+            char given[256 * 8] = {0}, made[256 * 8];
+            for (int64_t i = 0; i < high; ++i) {
+                opwright_copied(given + 16 * 8 * i, source + i * from_pitch * 8, wide * 8);
+            }
+            opwright_turned_8(made, 16 * 8, given, 16 * 8);
+            for (int64_t i = 0; i < wide; ++i) {
+                opwright_copied(target + i * to_pitch * 8, made + 16 * 8 * i, high * 8);
+            }
+        }
+    }
+}
+
 static inline void opwright_copy_rows_8(void *to, int64_t to_row, int64_t to_step, const void *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n)
 {
+    if (to_step == 1 && from_row == 1 && from_step != 1 && rows > 4) {
+        opwright_turned_rows_8(to, to_row, from, from_step, n, rows);
+        return;
+    }
     const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
     const int64_t cells = joined ? n * rows : n;
     for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {

@@ -28,6 +28,7 @@ from ...memo import memoised
 from ..printing import python
 from ..python_module import Module, named_values, spellings
 from ..python_signature import function
+from . import planes
 from .blocks import Blocks, blocks
 from .contraction import ContractionView, SlideView, contracted_extents, contractions, kept_for, slides, zero_points
 from .elements import Elements
@@ -245,6 +246,8 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             terms = sum(len(part.letters) for part in phase.parts if letter in part.letters) * several
             far = apart(own.program, phase.parts, letter) and not _slides_before(found, one)
             crossed = crossing(op, own.program, phase, letter)[1]
+            if not crossed and (crossed := planes.across(phase, letter)):  # what is written comes first
+                walked = dict.fromkeys(sorted(walked, key=lambda walk: not _writes(phase, walk[0])))
             turns = tuple((read.tensor, own.program.arrays[read.tensor].axes[-1].name) for read in crossed)
             served = kept_for(phase)
             views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms, far, *served, turns))

@@ -8,7 +8,9 @@ last, takes 0.4 of the time of a loop over the cells of each row (AMD Zen 5, gcc
 from __future__ import annotations
 
 from ...derive.algebra import slopes
+from ...derive.phases import Phase
 from ...derive.program import Formula, Part
+from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Number, Read
 from .. import nodes
@@ -31,6 +33,16 @@ def possible(loops: Loops, part: Part, formula: Formula) -> bool:
         slopes.slope(index, name) is not None for read in reads for index in read.indices for name in part.letters
     )
     return moves and roles and ones and alike and walked and not (loops.streams(target) or loops.crossing)
+
+
+def across(phase: Phase, lane: str) -> tuple[Read, ...]:
+    """What steps copy whose cells lie together along another letter than that of lanes of tasks: squares are turned."""
+    made = {part.target.tensor for part in phase.parts}
+    values = [formula.value for part in phase.parts for formula in part.formulas]
+    reads = [one for one in values if isinstance(one, Read) and one.tensor not in made and lane in expr.names(one)]
+    last = [one for one in reads if isinstance(one.indices[-1], expr.Name) and one.indices[-1] != expr.Name(lane)]
+    only_set = all(part.operator == "set" for part in phase.parts) and len(phase.parts) > 1
+    return tuple(last) if only_set and lane in phase.own and last == reads else ()
 
 
 def moved(
