@@ -204,6 +204,25 @@ def test_indices_may_be_any_numbers(tmp_path: Path, kind: str) -> None:
                         assert (np.signbit(found) == np.signbit(expected))[zeros].all()
 
 
+@pytest.mark.parametrize("form", ["at[n] + half", "half + at[n] + c", "at[n] - half - 0.5"])
+def test_indices_beside_a_real_number_name_cells_where_both_make_an_integer(tmp_path: Path, form: str) -> None:
+    text = LOOKUP.format(
+        sizes="n_cells: N, k_cells: K, c_cells: C",
+        inputs=", ".join([tensor("at", ["n"]), tensor("x", ["k", "c"])]),
+        output=tensor("y", ["n", "c"]),
+        types="at: s64, x: f32",
+        ranges="n: N, k: K, c: C",
+        step=f"y[n, c] += select({form} == k, x[k, c], 0)",
+        kind="f32",
+    ).replace("outputs:", "attributes: [{name: half, type: f32, required: true}]\noutputs:")
+    with quick_compiler(tmp_path):
+        library, module = package({"lookup.yaml": text}, tmp_path, "real_and_index")
+        for half in (0.5, 1.0, -1.5):
+            given = [np.arange(-3, 9), np.arange(1, 13, dtype=np.float32).reshape(4, 3)]
+            expected = compute_steps(library.ops[0], given, {"half": half})["y"]
+            np.testing.assert_array_equal(module.lookup(*given, half=half), expected)
+
+
 def _drawn(random: np.random.Generator, name: str, shape: list[int], kind: str) -> np.ndarray:
     """Indices inside and outside of axes; numbers, some of which are infinite, NaN or -0."""
     if name in ("at", "to"):

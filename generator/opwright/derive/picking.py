@@ -21,6 +21,7 @@ from .algebra.conditions import conjuncts
 from .program import INITIAL, Array, Formula, Part, Program
 from .rewrites.accumulating import plain
 from .rewrites.lone_sums import factors_of, product_of
+from .whole import kinds_in_steps
 
 INTEGERS = ("s64", "s32", "s8", "u8")  # whose elements are numbers of cells as they stand
 
@@ -77,8 +78,9 @@ def looked_up(found: Program, op: Op) -> Program:
 
 
 def _integers(op: Op) -> frozenset[str]:
-    """The tensors of integers that are numbers of cells as they stand."""
-    return frozenset(t.name for t in op.tensors if all(row.get(t.name) in INTEGERS for row in op.dtypes))
+    """The names of integers: of tensors whose elements are numbers of cells as they stand, symbols and letters."""
+    tensors = (t.name for t in op.tensors if all(row.get(t.name) in INTEGERS for row in op.dtypes))
+    return frozenset((*tensors, *(name for name, kind in kinds_in_steps(op).items() if kind.base == "int")))
 
 
 def _at_cells(found: Program, part: Part, integers: frozenset[str]) -> Part:
@@ -140,7 +142,9 @@ def _index(value: Expr, integers: frozenset[str]) -> Expr:
     reads = expr.reads(value)
     whole = all(read.tensor in integers for read in reads)
     sums = len(reads) == 1 and all(
-        (isinstance(node, Binary) and node.op in ("+", "-")) or isinstance(node, (Name, Read, Number))
+        (isinstance(node, Binary) and node.op in ("+", "-"))
+        or isinstance(node, (Read, Number))
+        or (isinstance(node, Name) and node.id in integers)
         for node in expr.outside_indices(value)
     )
     positive = not any(
