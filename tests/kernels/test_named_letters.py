@@ -216,7 +216,7 @@ def test_indices_beside_a_real_number_name_cells_where_both_make_an_integer(tmp_
         kind="f32",
     ).replace("outputs:", "attributes: [{name: half, type: f32, required: true}]\noutputs:")
     with quick_compiler(tmp_path):
-        library, module = package({"lookup.yaml": text}, tmp_path, "real_and_index")
+        library, module = package({"lookup.yaml": text}, tmp_path, f"real_{len(form)}")
         for half in (0.5, 1.0, -1.5):
             given = [np.arange(-3, 9), np.arange(1, 13, dtype=np.float32).reshape(4, 3)]
             expected = compute_steps(library.ops[0], given, {"half": half})["y"]

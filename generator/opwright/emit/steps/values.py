@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ...derive.picking import gathers
 from ...derive.rewrites.sharing import COSTLY
 from ...derive.whole import is_whole
 from ...language import expr
@@ -277,8 +276,10 @@ class LaneValues(Values):
         return self.dtype(read.tensor) == "f16" and self.accumulate == "f32" and not self.anywhere(read)
 
     def anywhere(self, read: Read) -> bool:
-        """Whether the cells of lanes lie where an index says, so that they make no row."""
-        return any(self.lane in expr.names(inner) for inner in gathers(read))
+        """Whether the cells of lanes lie where an index says, so that they make no row, or where none may be."""
+        nodes = (node for index in read.indices for node in expr.walk(index))
+        named = [node for node in nodes if isinstance(node, Read) or _names_cell(node)]
+        return any(self.lane in expr.names(node) for node in named)
 
     def of_rows(self, tree: expr.Expr) -> bool:
         """Whether a value is computed a row at a time.
@@ -288,6 +289,10 @@ class LaneValues(Values):
         if not isinstance(tree, expr.Call) or self.accumulate != "f32":
             return False
         return tree.function in OF_ROWS or (self.reduces and tree.function == "pow" and tree.arguments[1] not in SMALL)
+
+
+def _names_cell(node: expr.Expr) -> bool:
+    return isinstance(node, expr.Call) and node.function in ("named", "cell")
 
 
 def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) -> Stmt:
