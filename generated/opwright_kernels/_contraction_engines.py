@@ -113,6 +113,10 @@ int64_t opwright_contract_block_scratch_{0}(const void *problem, int64_t rows);
 """
 
 
+# Whether tasks of windows can finish sums: c/engine/window.c.
+FINISHES = "int64_t opwright_window_finishes_{0}(const void *problem);\n"
+
+
 @dataclass(frozen=True)
 class Engine:
     """The engine of a dtype, for the best instruction set that can be used. `name` is that of its functions."""
@@ -123,6 +127,10 @@ class Engine:
     scratch: Any
     name: str
     blocks: bool  # whether it computes blocks of rows
+
+    def finishes(self, problem: Any) -> bool:
+        """Whether tasks can finish the sums of a window of this engine."""
+        return bool(getattr(self.library.lib, f"opwright_window_finishes_{self.name}")(problem))
 
     def of_blocks(self, what: str) -> Any:
         """A function of blocks of rows, as C has it."""
@@ -159,6 +167,7 @@ def unit(isa: _isa.Isa, label: str, group: str = PRODUCTS) -> Unit:
         f"int64_t opwright_{function}_scratch_{name}(const void *problem, int64_t workers);\n"
     )
     functions += BLOCKS.format(name) if computes_blocks(label, group) else ""
+    functions += FINISHES.format(name) if function == "window" else ""
     return replace(
         driver,
         name=f"opwright_{group}_{name}",

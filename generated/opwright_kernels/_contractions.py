@@ -35,6 +35,7 @@ from ._dtypes import DTYPES
 from ._windows import Placed, Slide, Window
 
 STORED, OUTPUT, FINISHED = range(3)  # where sums go: opwright_product.h
+BY_PIECES, BY_TASKS = 1, 2  # how sums of windows are finished: c/engine/window.c
 
 
 @dataclass(frozen=True)
@@ -330,25 +331,20 @@ class _One:
             label = LABELS[WIDEST]
         if self.made != WIDEST and LABELS.get(self.made) != label:
             return None
-        pieces: dict[str, Any] = {}
-        if self.destination == FINISHED:
+        kinds = self.kinds(label)
+        if group in TAPS:
+            kinds[problem.weights] = WIDENED[self.dtypes[problem.weights]]
+        finished, whole = self.destination == FINISHED, _windows.is_dense(problem, "target")
+        found = engine(label, group) if finished or whole else None
+        if found is None:
+            return None
+        words = f"a contraction with windows for {found.isa.name}: {problem.words()}"
+        values = {**_windows.members_of(problem, kinds), "finished": BY_TASKS if finished else 0}
+        if finished and not (whole and found.finishes(found.library.ffi.new("opwright_window *", values))):
             pieced = _windows.cut(problem)
             if pieced is None:
                 return None
-            problem, pieces = pieced
-        kinds, copies = self.kinds(label), {}
-        if group in TAPS:
-            kinds[problem.weights] = WIDENED[self.dtypes[problem.weights]]
-        for side in ("left", "right"):
-            well = _windows.is_dense(problem, side)
-            if kinds[side] != 1 or not well:
-                problem, copies[side] = _windows.without_gaps(problem, side, well)
-        found = engine(label, group) if self.destination == FINISHED or _windows.is_dense(problem, "target") else None
-        if found is None:
-            return None
-        values = _windows.members_of(problem, copies, kinds)
-        values |= {"finished": int(self.destination == FINISHED), **pieces}
-        words = f"a contraction with windows for {found.isa.name}: {problem.words()}"
+            values = {**_windows.members_of(pieced[0], kinds), "finished": BY_PIECES, **pieced[1]}
         return self.made_by(found, "opwright_window *", values, words)
 
     def made_by(self, found: Engine, kind: str, values: Mapping[str, Any], words: str) -> Product:

@@ -366,8 +366,13 @@ def channelwise(problem: Problem) -> bool:
     return problem.g.extent > 1 or problem.solve == W or last.taps <= FEW_TAPS or last.small < FEW_COLUMNS
 
 
-def members_of(problem: Problem, copies: Mapping[str, tuple[Walk, ...]], kinds: Mapping[str, int]) -> dict[str, Any]:
-    """The members of the engine's struct, but those of pieces."""
+def members_of(problem: Problem, kinds: Mapping[str, int]) -> dict[str, Any]:
+    """The members of the engine's struct, but those of pieces; `kinds`: its flags for copying either operand."""
+    copies: dict[str, tuple[Walk, ...]] = {}
+    for side in ("left", "right"):
+        well = is_dense(problem, side)
+        if kinds[side] != 1 or not well:
+            problem, copies[side] = without_gaps(problem, side, well)
     problem = filled(problem)
     missing = MAX_AXES - len(problem.axes)
     neutral = Axis(1, 1, 1, 1, 1, 0, 0, 0, 0)

@@ -32,6 +32,7 @@ class Lanes:
     serves: tuple[str, ...] = ()  # where cells are kept for several tasks, the letters of these
     kept: tuple[str, ...] = ()  # and those that the kept cells have besides
     turns: tuple[tuple[str, str], ...] = ()  # axes of tensors along which rows are turned for several tasks at once
+    joins: bool = False  # whether rows are of all axes of the letter where these lie as one in all tensors
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,8 @@ class Sizes:
                 steps += strides[-1:]
                 apart[name] = apart.get(name, 0) + sum(strides[-1:])
             extents = extents or [*self.resolution.letters.get(letter.letter, (1,))[-1:]]  # it walks sums alone
+            if letter.joins and self.joined(letter, runs):
+                extents = [self.cells([letter.letter])]
             crossed, served = letter.moves and self.crossed(letter, runs), self.cells(letter.serves)
             candidates.append(
                 Candidate(
@@ -173,6 +175,17 @@ class Sizes:
     def cells(self, letters: Sequence[str]) -> int:
         """The number of values of some letters together."""
         return prod(extent for letter in letters for extent in self.resolution.letters[letter])
+
+    def joined(self, letter: Lanes, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:
+        """Whether all axes of a letter lie as one in the tensors that it walks."""
+        counted = self.resolution.letters.get(letter.letter, ())
+        for walk in letter.walks:
+            strides, cells = self.strides(*walk, runs), 1
+            for extent, step in zip(reversed(counted), reversed(strides)):
+                if extent != 1 and step != cells * strides[-1]:
+                    return False
+                cells *= extent
+        return bool(counted)
 
     def crossed(self, letter: Lanes, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:
         """Whether tiles copy the second tensor to the first: `opwright_moved` of c/rows.h asks for the same."""

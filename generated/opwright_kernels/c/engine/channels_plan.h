@@ -7,6 +7,7 @@
 #define OPWRIGHT_CHANNELS_PLAN_H
 
 #include "engine.h"
+#include "parts.h"
 #include "solve.h"
 
 enum {
@@ -78,7 +79,9 @@ typedef struct plan {
     int64_t panel_units;   // of one vector's share of a packed panel
     int64_t panel_sums;    // of a panel that wait for the next chunk
     int64_t chunk, chunks; // of the reduced channels: a step copies one and adds its products before the next
-    int64_t rows_bytes, precopied_bytes, runs_bytes, buffer_bytes, line_bytes, sums_bytes, panel_bytes, bias_bytes,
+    int64_t part_channels; // of a part that a sink takes, 0 without one: those of a panel,
+    bool whole_pixels;     // or all panels of a task
+    int64_t rows_bytes, precopied_bytes, runs_bytes, buffer_bytes, part_bytes, line_bytes, sums_bytes, panel_bytes, bias_bytes,
         positions_bytes, spread_bytes, weights_bytes;
 } plan;
 
@@ -146,6 +149,8 @@ static void shape_blocks(plan *p, int64_t bytes) {
     int64_t slots;
     const int64_t interleaved_rows = p->interleaved ? height : 1;
     p->columns = min(width, p->direct ? width : max(1, BUFFER_COLUMNS / (w->out_step * interleaved_rows)));
+    if (p->part_channels > 0)
+        p->columns = min(p->columns, lines_of_part(p->part_channels * w->out_step));
     for (;; p->columns = ceil_div(p->columns, 2)) {
         p->column_blocks = ceil_div(width, p->columns);
         if (p->column_blocks > 1)
@@ -162,6 +167,8 @@ static void shape_blocks(plan *p, int64_t bytes) {
             break;
     }
     p->rows = slots * divisor <= row_reach ? 1 : 1 + (slots * divisor - row_reach) / between;
+    if (p->part_channels > 0)
+        p->rows = min(p->rows, lines_of_part(p->part_channels * p->columns * w->out_step * h->out_step));
     const int64_t fewest = few_weights ? min(height, ceil_div(FEWEST_BLOCKS, planes * p->column_blocks)) : 1;
     p->rows = ceil_div(height, max(fewest, ceil_div(height, p->rows)));
     if (p->interleaved)
@@ -245,6 +252,8 @@ static void precopy_input(plan *p) {
         p->groups * p->panels < PRECOPY_PANELS)
         return;
     plan precopied = *p;
+    precopied.whole_pixels = false;
+    precopied.part_channels = min(p->part_channels, p->wide * LANES);
     const int64_t planes = images * p->s.axes[0].out * p->spacing;
     shape_blocks(&precopied, PRECOPY_BYTES / planes);
     const int64_t blocks = images * blocks_of(&precopied), bytes = blocks * copied_bytes(&precopied);
@@ -303,9 +312,9 @@ static bool stack_images(opwright_problem *p, bool backward) {
     return true;
 }
 
-static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
+static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers, bool finished) {
     collapse(problem);
-    const bool stacked = stack_images(problem, backward);
+    const bool stacked = !finished && stack_images(problem, backward);
     *p = (plan){.s = solve_of(problem, backward)};
     const solve *s = &p->s;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
@@ -348,9 +357,14 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->interleaved = s->in_c != 1 && s->out_c != 1 && p->shared_groups == 1 && h->taps == 1 && h->in == h->out &&
                      h->in_step == 1 && h->out_step == 1 && h->pad == 0 && h->in > 1 && s->in_x[1] == 1 &&
                      s->out_x[1] == 1 && s->in_x[2] == h->in && s->out_x[2] == h->out;
+    p->own = problem->N * d->out * h->out * w->out <= FEW_PIXELS;
+    if (finished) {
+        // Lines of a panel's channels are short. Smaller steps read the weights more often.
+        p->whole_pixels = s->out_c == 1 && !p->own && p->panel_units * group_width(p) * 4 <= PANEL_BYTES;
+        p->part_channels = p->whole_pixels ? p->lanes : min(p->lanes, p->wide * LANES);
+    }
     shape_blocks(p, ROWS_BYTES);
 
-    p->own = problem->N * d->out * h->out * w->out <= FEW_PIXELS;
     if (stacked) {
         p->stacked = p->own = p->copied = p->precopied = true;
         p->interleaved = p->inside = false;
@@ -367,7 +381,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const bool lines = sizeof(elem) == sizeof(float) || (wide % 64 == 0 && p->vectors % p->wide == 0) ||
                        (p->vectors == 1 && s->out_x[2] == p->lanes && w->out_step == 1);
     const bool large = outgrows_caches(s);
-    p->streamed = lines && large && p->direct && p->shared_groups == 1 && s->out_n % LANES == 0 &&
+    p->streamed = !finished && lines && large && p->direct && p->shared_groups == 1 && s->out_n % LANES == 0 &&
                   s->out_x[0] % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[2] % LANES == 0;
     const int64_t blocks = p->own ? p->groups : problem->N * p->groups * d->out * p->row_blocks * p->column_blocks;
     p->groups_of_panels = min(p->panels, max(1, ceil_div(4 * max(workers, 2), blocks)));
@@ -386,8 +400,8 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
 
     p->rows_bytes = p->precopied ? 0 : copied_bytes(p);
     p->runs_bytes = whole_lines(taps * (int64_t)sizeof(run));
-    const int64_t finished = min(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->finished_rows); // at once
-    p->buffer_bytes = p->direct ? 0 : whole_lines(columns_with_taps(p, finished) * p->wide * LANES * 4);
+    const int64_t outputs = min(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->finished_rows); // at once
+    p->buffer_bytes = p->direct ? 0 : whole_lines(columns_with_taps(p, outputs) * p->wide * LANES * 4);
     if (p->stacked && !p->direct)
         p->buffer_bytes = whole_lines(d->out * h->out * stacked_pitch(p, p->wide) * 4);
     p->line_bytes = p->spread ? line_of(p) * LANES * 4 : 0;
@@ -399,20 +413,26 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->positions_bytes = whole_lines(taps * (int64_t)sizeof(int64_t));
     p->weights_bytes = p->own ? 0 : whole_lines(p->groups * p->panel_units * group_width(p) * 4);
     p->streamed = p->streamed && (!p->padded || (!p->own && p->weights_bytes <= SEARCHED_BYTES));
-    p->streamed |= p->spread && p->shared_groups == 1 && large;
+    p->streamed |= !finished && p->spread && p->shared_groups == 1 && large;
+    if (p->whole_pixels && p->groups_of_panels > 1)
+        p->part_channels = min(p->lanes, ceil_div(p->panels, p->groups_of_panels) * p->wide * LANES);
+    if (finished)
+        p->part_bytes = store_parts(&p->s, p->part_channels, p->rows * p->spacing * h->out_step,
+                                    min(w->out, p->columns * w->out_step));
 }
 
 // From one of a tile's pixels to the next, in bytes.
 INLINE int64_t scalar_row(const plan *p) { return p->s.axes[2].in_step * pixel_bytes(p); }
 
 static int64_t worker_bytes(const plan *p) {
-    return p->rows_bytes + p->runs_bytes + p->buffer_bytes + p->line_bytes + p->sums_bytes + p->panel_bytes;
+    return p->rows_bytes + p->runs_bytes + p->buffer_bytes + p->line_bytes + p->sums_bytes + p->panel_bytes + p->part_bytes;
 }
 
 typedef struct call {
     plan p;
     const elem *in, *weights, *bias;
     sum_cell *out;
+    const opwright_sink *sink;
     unit *packed, *precopied;
     float *biases;
     int64_t *positions;

@@ -23,6 +23,7 @@
 // Figures: see engine.h.
 
 #include "engine.h"
+#include "parts.h"
 #include "solve.h"
 
 enum {
@@ -55,7 +56,8 @@ typedef struct plan {
     int64_t rows, columns;      // of a block, in q
     int64_t row_blocks, column_blocks, shares;
     int64_t slots;
-    int64_t rows_bytes, runs_bytes, buffer_bytes, bias_bytes, positions_bytes, weights_bytes;
+    int64_t part_channels;              // of a part that a sink takes, 0 without one: those of a tile, or of a task
+    int64_t rows_bytes, runs_bytes, buffer_bytes, part_bytes, bias_bytes, positions_bytes, weights_bytes;
 } plan;
 
 // Room in a copied row for the columns of input that a block's columns need.
@@ -68,7 +70,7 @@ static void widen_rows(plan *p, bool backward) {
         p->part_step += LANES;
 }
 
-static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers) {
+static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t workers, bool finished) {
     collapse(problem);
     *p = (plan){.s = solve_of(problem, backward)};
     const solve *s = &p->s;
@@ -119,21 +121,22 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     span(h, backward, 0, 1, &low, &high);
     p->slots = max(1, min(high - low, h->in));
     const int64_t planes = problem->N * problem->G * d->out * p->column_blocks;
-    p->rows = height;
+    const int64_t most = finished ? min(height, lines_of_part(s->lanes * p->columns * w->out_step * h->out_step)) : height;
+    p->rows = most;
     for (;;) {
         const int64_t tasks = planes * ceil_div(height, p->rows);
         if (p->rows == 1 || tasks >= MANY_TASKS || (tasks >= 8 && p->rows * h->in_step < 8 * p->slots))
             break;
         p->rows = ceil_div(p->rows, 2);
     }
-    for (p->rows = p->brief ? height : p->rows; p->brief; p->rows = ceil_div(p->rows, 2)) {
+    for (p->rows = p->brief ? most : p->rows; p->brief; p->rows = ceil_div(p->rows, 2)) {
         span(h, backward, 0, p->rows, &low, &high);
         p->slots = max(1, min(high - low, h->in));
         if (p->rows == 1 || (p->slots * row_bytes <= BLOCK_BYTES / 2 && planes * ceil_div(height, p->rows) >= BRIEF_TASKS))
             break;
     }
     p->row_blocks = ceil_div(height, p->rows);
-    p->streamed = p->brief && w->out % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[0] % LANES == 0 &&
+    p->streamed = !finished && p->brief && w->out % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[0] % LANES == 0 &&
                   s->out_c % LANES == 0 && s->out_n % LANES == 0 && outgrows_caches(s);
     const int64_t wanted = ceil_div((p->copied ? 2 : 4) * max(workers, 2), planes * p->row_blocks);
     p->shares = max(1, min(wanted, s->lanes / SHARED_LANES));
@@ -143,14 +146,21 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->bias_bytes = whole_lines(problem->G * s->lanes * LANES * 4);
     p->positions_bytes = whole_lines(taps * (int64_t)sizeof(int64_t));
     p->weights_bytes = p->in_place ? 0 : whole_lines(problem->G * s->lanes * p->weights_pitch * 4);
+    if (finished) {
+        // Of one row, tiles are parts, whose lines are long enough.
+        const bool tiles = p->brief || (s->out_c != 1 && p->rows == 1 && h->out_step == 1 && w->out_step == 1);
+        p->part_channels = tiles ? min(s->lanes, MAX_1) : ceil_div(s->lanes, p->shares);
+        p->part_bytes = store_parts(&p->s, p->part_channels, p->rows * h->out_step, min(w->out, p->columns * w->out_step));
+    }
 }
 
-static int64_t worker_bytes(const plan *p) { return p->rows_bytes + p->runs_bytes + p->buffer_bytes; }
+static int64_t worker_bytes(const plan *p) { return p->rows_bytes + p->runs_bytes + p->buffer_bytes + p->part_bytes; }
 
 typedef struct call {
     plan p;
     const elem *in, *weights;
     sum_cell *out;
+    const opwright_sink *sink;
     const unit *packed;
     float *biases;
     int64_t *positions;
@@ -224,8 +234,28 @@ typedef struct block {
     int64_t placed_row, placed_column, placed_columns;
     run *runs;
     float *buffer;
+    sum_cell *cells; // of a part
     unit *rows;
+    int64_t worker;
 } block;
+
+// The output of channel `channel` of all, as if it began with row and column 0; of a part, which begins with it, in scratch.
+static sum_cell *image_of(const block *b, int64_t channel) {
+    const solve *s = &b->c->p.s;
+    if (!b->c->sink)
+        return b->c->out + b->n * s->out_n + channel * s->out_c + b->plane * s->out_x[0];
+    return b->cells - b->row0 * s->axes[1].out_step * s->out_x[1] - b->column0 * s->axes[2].out_step * s->out_x[2];
+}
+
+// Some channels of the block, from `channel` on, whose sums begin at `from`.
+static void finish_channels(const block *b, int64_t channel, int64_t channels, const sum_cell *from) {
+    const solve *s = &b->c->p.s;
+    const int64_t row = b->row0 * s->axes[1].out_step, column = b->column0 * s->axes[2].out_step;
+    const int64_t end = min(s->axes[2].out, b->column1 * s->axes[2].out_step);
+    finish_part(s, b->c->sink, from,
+                b->n * s->cell_n + channel * s->cell_c + b->plane * s->cell_x[0] + row * s->cell_x[1] + column * s->cell_x[2],
+                channels, min(s->axes[1].out, b->row1 * s->axes[1].out_step) - row, 1, end - column, b->worker);
+}
 
 // Pixels [low, low + count) of a row of input as a line for each unit of channels, `line` units apart, zeros beyond
 // the row's ends.
@@ -576,8 +606,8 @@ static void step_shape(int64_t lanes, int64_t columns, int64_t *nb, int64_t *mr)
         }
 }
 
-// Lanes [first, first + lanes) of a block, whose first one's row 0 is at `out`.
-static void brief_block(block *b, int64_t first, int64_t lanes, sum_cell *out) {
+// Lanes [first, first + lanes) of a block.
+static void brief_block(block *b, int64_t first, int64_t lanes) {
     const call *c = b->c;
     const plan *p = &c->p;
     const solve *s = &p->s;
@@ -593,6 +623,7 @@ static void brief_block(block *b, int64_t first, int64_t lanes, sum_cell *out) {
         const int64_t channel = min(lane, lanes - mr);
         o.scalars = c->packed + (first + channel) * p->weights_pitch;
         o.bias = c->biases + (first + channel) * LANES;
+        sum_cell *out = image_of(b, first + channel);
         int64_t listed_first = -1, listed_last = -1;
         for (int64_t q = b->row0; q < b->row1; q++) {
             int64_t row_first, row_last;
@@ -601,13 +632,15 @@ static void brief_block(block *b, int64_t first, int64_t lanes, sum_cell *out) {
                 o.run_count = list_steps(b, &columns, row_first, row_last);
             listed_first = row_first, listed_last = row_last;
             const unit *in = b->base + (q * h->in_step + rows.offset - b->first_row) * b->row_step;
-            sum_cell *to = out + channel * s->out_c + q * s->out_x[1] + b->column0;
+            sum_cell *to = out + q * s->out_x[1] + b->column0;
             for (int64_t x = 0; x < count; x += nb * LANES) {
                 const int64_t at = min(x, count - nb * LANES);
                 o.vectors = in + at, o.out = to + at;
                 STEP_TABLE[nb][mr](&o);
             }
         }
+        if (c->sink)
+            finish_channels(b, first + lane, min(mr, lanes - lane), b->cells + (lane - channel) * s->out_c);
     }
     if (c->streamed)
         stream_end();
@@ -619,10 +652,11 @@ static void task(const void *context, int64_t task, int64_t worker) {
     const solve *s = &p->s;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     char *mine = c->workers + worker * worker_bytes(p);
-    block b = {.c = c};
+    block b = {.c = c, .worker = worker};
     b.rows = (unit *)(void *)mine;
     b.runs = (run *)(void *)(mine + p->rows_bytes);
     b.buffer = (float *)(void *)(mine + p->rows_bytes + p->runs_bytes);
+    b.cells = (sum_cell *)(void *)(mine + p->rows_bytes + p->runs_bytes + p->buffer_bytes);
     const int64_t share = task % p->shares;
     task /= p->shares;
     b.column0 = task % p->column_blocks * p->columns, task /= p->column_blocks;
@@ -637,11 +671,12 @@ static void task(const void *context, int64_t task, int64_t worker) {
 
     const int64_t of_group = share * s->lanes / p->shares, lanes = (share + 1) * s->lanes / p->shares - of_group;
     const int64_t first = b.group * s->lanes + of_group;
-    sum_cell *image = c->out + b.n * s->out_n + first * s->out_c + b.plane * s->out_x[0];
     if (p->brief) {
-        brief_block(&b, first, lanes, image);
+        brief_block(&b, first, lanes);
         return;
     }
+    sum_cell *image = image_of(&b, first);
+    const bool by_tiles = c->sink && p->part_channels < lanes;
     // Phases share long runs whose vectors come from the second-level cache: more rows per tile read them less often.
     const int64_t wide = b.column1 - b.column0;
     const int64_t limit = wide > 2 * LANES && !p->phases ? MAX_4 : wide > LANES ? MAX_2 : MAX_1;
@@ -670,20 +705,24 @@ static void task(const void *context, int64_t task, int64_t worker) {
                 int64_t channel = 0;
                 for (int64_t t = 0; columns.count > b.column0 && t < tiles; t++) {
                     const int64_t mr = p->phases ? alike : lanes / tiles + (t < lanes % tiles);
-                    rows_of_tile(&b, &rows, q, &columns, pw, first + channel, mr, out + channel * s->out_c,
+                    rows_of_tile(&b, &rows, q, &columns, pw, first + channel, mr, by_tiles ? out : out + channel * s->out_c,
                                  b.buffer);
+                    if (by_tiles)
+                        finish_channels(&b, first + channel, mr, b.cells);
                     channel += p->phases ? 1 : mr;
                 }
                 pw += alike;
             }
         }
     }
+    if (c->sink && !by_tiles)
+        finish_channels(&b, first, lanes, b.cells);
 }
 
 bool over_columns_fits(const opwright_problem *problem, bool backward) {
     opwright_problem own = *problem;
     plan p;
-    plan_of(&p, &own, backward, 1);
+    plan_of(&p, &own, backward, 1, false);
     const solve *s = &p.s;
     const axis *w = &s->axes[2];
     const int64_t taps = own.taps[0] * own.taps[1] * own.taps[2];
@@ -706,19 +745,19 @@ bool over_columns_fits(const opwright_problem *problem, bool backward) {
            (s->lanes < LANES && !fills && !strided);
 }
 
-int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
+int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers, bool finished) {
     opwright_problem own = *problem;
     plan p;
-    plan_of(&p, &own, backward, workers);
+    plan_of(&p, &own, backward, workers, finished);
     const int64_t bytes = p.bias_bytes + p.positions_bytes + p.weights_bytes + max(1, workers) * worker_bytes(&p);
-    return p.brief ? max(bytes, over_channels_scratch(problem, backward, workers)) : bytes;
+    return p.brief ? max(bytes, over_channels_scratch(problem, backward, workers, finished)) : bytes;
 }
 
 void over_columns(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                  const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
+                  const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
     opwright_problem own = *problem;
-    call c = {.in = in, .weights = weights, .out = out};
-    plan_of(&c.p, &own, backward, team ? team->workers : 1);
+    call c = {.in = in, .weights = weights, .out = out, .sink = sink};
+    plan_of(&c.p, &own, backward, team ? team->workers : 1, sink != NULL);
     const plan *p = &c.p;
     c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
     c.biases = scratch;
@@ -733,7 +772,7 @@ void over_columns(const opwright_problem *problem, bool backward, const elem *in
     if (!p->in_place)
         opwright_run(team, pack_task, &c, own.G * ceil_div(p->s.lanes, LANES));
     if (p->brief && p->padded && !all_finite(packed, own.G * p->s.lanes * p->weights_pitch)) {
-        over_channels(problem, backward, in, weights, bias, out, team, scratch);
+        over_channels(problem, backward, in, weights, bias, out, sink, team, scratch);
         return;
     }
     opwright_run(team, task, &c, own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks * p->shares);

@@ -35,8 +35,8 @@ void plain(const opwright_problem *problem, opwright_solve solve, const elem *fi
 
 // y, or with `backward` x, over channel lanes.
 void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                   const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
-int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers);
+                   const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch);
+int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers, bool finished);
 
 // Whether several groups of few channels share a vector.
 bool over_channels_fills(const opwright_problem *problem, bool backward);
@@ -44,13 +44,13 @@ bool over_channels_fills(const opwright_problem *problem, bool backward);
 // The same over width lanes, for outputs of few channels and for products in a layout with contiguous columns.
 bool over_columns_fits(const opwright_problem *problem, bool backward);
 void over_columns(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                  const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
-int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers);
+                  const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch);
+int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers, bool finished);
 
 // The same for products of few pixels and many weights.
 bool product_fits(const opwright_problem *problem, bool backward);
 void product(const opwright_problem *problem, bool backward, const elem *in, const elem *weights, const elem *bias,
-             sum_cell *out, const opwright_team *team, void *scratch);
+             sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch);
 int64_t product_scratch(const opwright_problem *problem, bool backward, int64_t workers);
 
 // The same for the fewest output channels, by products of each input with all taps.

@@ -38,6 +38,7 @@ typedef struct solve {
     int64_t lanes, reduced; // channels of the output, of the input
     int64_t in_n, in_c, in_x[3], out_n, out_c, out_x[3];
     int64_t w_lane, w_reduced;
+    int64_t cell_n, cell_c, cell_x[3]; // of cells, if the output is a part of them in scratch: parts.h
 } solve;
 
 INLINE int64_t modulo(int64_t a, int64_t b) { return (a % b + b) % b; }

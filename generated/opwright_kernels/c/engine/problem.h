@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "opwright_team.h"
+#include "opwright_product.h"
 
 typedef struct opwright_problem {
     int64_t N, G;                  // batch, groups
@@ -23,6 +23,13 @@ typedef struct opwright_problem {
     int64_t big_n, big_c, big_x[3];
     int64_t w_g, w_a, w_b, w_k[3];
 } opwright_problem;
+
+// What takes the sums of a problem in place of its output, whose strides are then those of the cells.
+typedef struct opwright_sink {
+    opwright_finish *finish;
+    const void *context;
+    int64_t first; // cell
+} opwright_sink;
 
 // A task of a call: `scratch` is the worker's own.
 typedef void opwright_task(const void *context, int64_t task, int64_t worker);

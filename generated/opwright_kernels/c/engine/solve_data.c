@@ -2,6 +2,7 @@
 // y and x, each by the way that suits the problem.
 
 #include "engine.h"
+#include "parts.h"
 
 enum { FAR = 128 }; // minimum distance of taps for long enough rows; a shorter one gains nothing
 
@@ -79,7 +80,7 @@ static opwright_problem upright(const opwright_problem *problem) {
 }
 
 static void solve_rows(opwright_problem p, bool backward, const elem *in, const elem *weights, const elem *bias,
-                       sum_cell *out, const opwright_team *team, void *scratch) {
+                       sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
     if (plain_fits(&p)) {
         plain(&p, backward ? OPWRIGHT_X : OPWRIGHT_Y, in, weights, bias, out, team);
         return;
@@ -95,45 +96,54 @@ static void solve_rows(opwright_problem p, bool backward, const elem *in, const 
         scratch = (char *)scratch + bias_bytes(&p);
     }
     if (product_fits(&p, backward))
-        product(&p, backward, in, weights, bias, out, team, scratch);
+        product(&p, backward, in, weights, bias, out, sink, team, scratch);
     else if (col2im_fits(&p, backward))
         col2im(&p, backward, in, weights, bias, out, team, scratch);
     else if (over_columns_fits(&p, backward))
-        over_columns(&p, backward, in, weights, bias, out, team, scratch);
+        over_columns(&p, backward, in, weights, bias, out, sink, team, scratch);
     else
-        over_channels(&p, backward, in, weights, bias, out, team, scratch);
+        over_channels(&p, backward, in, weights, bias, out, sink, team, scratch);
 }
 
-static int64_t rows_scratch(opwright_problem p, bool backward, int64_t workers) {
+// -1 if there is to be a sink, and the way that suits the problem has none.
+static int64_t rows_scratch(opwright_problem p, bool backward, int64_t workers, bool finished) {
     if (plain_fits(&p))
-        return 0;
+        return finished ? -1 : 0;
     bool beside;
     const int64_t biases = channels_of_cells(&p, backward, &beside) > 1 && backward ? bias_bytes(&p) : 0;
     if (product_fits(&p, backward))
         return biases + product_scratch(&p, backward, workers);
+    const solve s = solve_of(&p, backward);
+    if (finished && (!has_lines(&s) || col2im_fits(&p, backward)))
+        return -1;
     if (col2im_fits(&p, backward))
         return biases + col2im_scratch(&p, backward, workers);
     if (over_columns_fits(&p, backward))
-        return biases + over_columns_scratch(&p, backward, workers);
-    return biases + over_channels_scratch(&p, backward, workers);
+        return biases + over_columns_scratch(&p, backward, workers, finished);
+    return biases + over_channels_scratch(&p, backward, workers, finished);
 }
 
 void OPWRIGHT_NAME(data)(opwright_solve solve, const opwright_problem *problem, const elem *in, const elem *weights,
-                         const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
+                         const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
     const bool backward = solve == OPWRIGHT_X;
     const int64_t in_step = backward ? problem->small_x[2] : problem->big_x[2];
     const int64_t out_step = backward ? problem->big_x[2] : problem->small_x[2];
     for (int64_t first = 0, last; first < INT64_MAX; first = last) {
         const opwright_problem p = wrapped(problem, first, &last);
-        solve_rows(upright(&p), backward, in + first * in_step, weights, bias, out + first * out_step, team, scratch);
+        opwright_sink rest;
+        if (sink)
+            rest = *sink, rest.first += first * out_step;
+        solve_rows(upright(&p), backward, in + first * in_step, weights, bias, sink ? NULL : out + first * out_step,
+                   sink ? &rest : NULL, team, scratch);
     }
 }
 
-int64_t OPWRIGHT_NAME(data_scratch)(opwright_solve solve, const opwright_problem *problem, int64_t workers) {
+int64_t OPWRIGHT_NAME(data_scratch)(opwright_solve solve, const opwright_problem *problem, int64_t workers, bool finished) {
     int64_t bytes = 0;
-    for (int64_t first = 0, last; first < INT64_MAX; first = last) {
+    for (int64_t first = 0, last; first < INT64_MAX && bytes >= 0; first = last) {
         const opwright_problem p = wrapped(problem, first, &last);
-        bytes = max(bytes, rows_scratch(upright(&p), solve == OPWRIGHT_X, workers));
+        const int64_t rows = rows_scratch(upright(&p), solve == OPWRIGHT_X, workers, finished);
+        bytes = rows < 0 ? -1 : max(bytes, rows);
     }
     return bytes;
 }

@@ -24,7 +24,9 @@ static bool solve_over_lanes(const opwright_problem *p, opwright_solve solve) {
 }
 
 void OPWRIGHT_NAME(channelwise)(opwright_solve solve, const opwright_problem *problem, const elem *first, const elem *second,
-                                const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
+                                const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team,
+                                void *scratch) {
+    (void)sink;
     const opwright_problem p = tamed(problem);
     const bool lanes = solve_over_lanes(&p, solve);
     const tap_cell *weights = (const void *)second; // of y and x
@@ -36,7 +38,9 @@ void OPWRIGHT_NAME(channelwise)(opwright_solve solve, const opwright_problem *pr
         (lanes ? depthwise_channels : depthwise_columns)(&p, solve == OPWRIGHT_X, first, weights, bias, out, team, scratch);
 }
 
-int64_t OPWRIGHT_NAME(channelwise_scratch)(opwright_solve solve, const opwright_problem *problem, int64_t workers) {
+int64_t OPWRIGHT_NAME(channelwise_scratch)(opwright_solve solve, const opwright_problem *problem, int64_t workers, bool finished) {
+    if (finished)
+        return -1;
     const opwright_problem p = tamed(problem);
     const bool lanes = solve_over_lanes(&p, solve);
     if (is_plain(&p))

@@ -4,7 +4,9 @@
 #include "engine.h"
 
 void OPWRIGHT_NAME(weights)(opwright_solve solve, const opwright_problem *problem, const elem *big, const elem *small,
-                            const elem *bias, elem *weights, const opwright_team *team, void *scratch) {
+                            const elem *bias, elem *weights, const opwright_sink *sink, const opwright_team *team,
+                            void *scratch) {
+    (void)sink;
     const opwright_problem p = tamed(problem);
     if (plain_fits(&p))
         plain(&p, solve, big, small, bias, weights, team);
@@ -13,8 +15,10 @@ void OPWRIGHT_NAME(weights)(opwright_solve solve, const opwright_problem *proble
         OPWRIGHT_NAME(over_pixels)(&p, big, small, weights, team, scratch);
 }
 
-int64_t OPWRIGHT_NAME(weights_scratch)(opwright_solve solve, const opwright_problem *problem, int64_t workers) {
+int64_t OPWRIGHT_NAME(weights_scratch)(opwright_solve solve, const opwright_problem *problem, int64_t workers, bool finished) {
     (void)solve;
+    if (finished)
+        return -1;
     const opwright_problem p = tamed(problem);
     if (plain_fits(&p))
         return 0;

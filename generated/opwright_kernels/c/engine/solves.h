@@ -15,6 +15,8 @@
 #ifndef OPWRIGHT_SOLVES_H
 #define OPWRIGHT_SOLVES_H
 
+#include <stdbool.h>
+
 #include "names.h"
 #include "problem.h"
 
@@ -32,9 +34,12 @@ enum { OPWRIGHT_MAX_FIXED = 4 }; // maximum number of values
 typedef enum opwright_solve { OPWRIGHT_Y, OPWRIGHT_X, OPWRIGHT_W } opwright_solve;
 
 // `first` is big, for x small; `second` the weights, for w small. bias has one value per channel of y or x, or is NULL.
+// A sink takes the sums of a task while they are in its cache; without one it is NULL. Its scratch is -1 where no task
+// has whole sums.
 typedef void opwright_solve_function(opwright_solve solve, const opwright_problem *p, const elem *first, const elem *second,
-                                     const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
-typedef int64_t opwright_scratch_function(opwright_solve solve, const opwright_problem *p, int64_t workers);
+                                     const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team,
+                                     void *scratch);
+typedef int64_t opwright_scratch_function(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished);
 typedef int64_t opwright_fixed_function(opwright_solve solve, const opwright_problem *p, int64_t *values);
 
 // y and x; w; all three, of groups with one channel on either side. A library has one of these engines.

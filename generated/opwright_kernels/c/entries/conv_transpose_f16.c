@@ -129,12 +129,12 @@ static opwright_problem nxc_xoi(const opwright_conv_transpose_sizes *s)
         const opwright_conv_transpose_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(data)(OPWRIGHT_X, &problem, src, weights, bias, dst, team, scratch); \
+        OPWRIGHT_NAME(data)(OPWRIGHT_X, &problem, src, weights, bias, dst, NULL, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_conv_transpose_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(data_scratch)(OPWRIGHT_X, &problem, workers); \
+        return OPWRIGHT_NAME(data_scratch)(OPWRIGHT_X, &problem, workers, false); \
     } \
     int64_t OPWRIGHT_FIXED(name)(const opwright_conv_transpose_sizes *sizes, int64_t *values) \
     { \

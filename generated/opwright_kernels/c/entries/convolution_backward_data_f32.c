@@ -128,12 +128,12 @@ static opwright_problem nxc_xio(const opwright_convolution_backward_data_sizes *
         const opwright_convolution_backward_data_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(data)(OPWRIGHT_X, &problem, diff_dst, weights, NULL, diff_src, team, scratch); \
+        OPWRIGHT_NAME(data)(OPWRIGHT_X, &problem, diff_dst, weights, NULL, diff_src, NULL, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_convolution_backward_data_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(data_scratch)(OPWRIGHT_X, &problem, workers); \
+        return OPWRIGHT_NAME(data_scratch)(OPWRIGHT_X, &problem, workers, false); \
     } \
     int64_t OPWRIGHT_FIXED(name)(const opwright_convolution_backward_data_sizes *sizes, int64_t *values) \
     { \

@@ -72,10 +72,12 @@ class Finish(Lowering):
         if axis.kind != "spatial" or not self.plain(letter):
             return loops
         last = self.copies(axis)[-1][0]
-        return [
+        found = [
             dataclasses.replace(loop, extent=self.merged(axis, self.cells(axis) if loop.name == last else ONE, loop))
             for loop in loops
         ]
+        self.ones |= {loop.extent for loop in found if loop.name != last}
+        return found
 
     def along(self) -> Expr:
         """The cells of a row: of all axes of the letter of the lanes where they are one run, else of the last."""

@@ -62,6 +62,7 @@ class LaneView:
     serves: tuple[str, ...]  # if cells are kept for several tasks, the letters of these
     kept: tuple[str, ...]  # and those that kept cells have besides
     turns: tuple[tuple[str, str], ...]  # axes along which rows are turned for several tasks at once
+    joins: bool  # whether all its axes are one row where they lie so: of sums that are finished as they come
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,8 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
                 walked = dict.fromkeys(sorted(walked, key=lambda walk: not _writes(phase, walk[0])))
             turns = tuple((read.tensor, own.program.arrays[read.tensor].axes[-1].name) for read in crossed)
             served = kept_for(phase)
-            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms, far, *served, turns))
+            joins = bool(found.phases[one].finishes) and own.program.letters[letter].kind == "spatial"
+            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms, far, *served, turns, joins))
         result.append(tuple(views))
     return tuple(result)
 

@@ -49,6 +49,7 @@ class Tasks(Loops):
     def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str | None) -> None:
         super().__init__(op, row, found, phase, lanes)
         self.tables: dict[Expr, str] = {}  # names of tables of integers by lane
+        self.ones: set[Expr] = set()  # extents that are 1 in most calls: a division takes longer than to ask
         self.close: Expr | None = None  # whether all steps of a lane stand in one loop, which needs no rows
 
     def filled(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
@@ -292,7 +293,7 @@ class Tasks(Loops):
             left = digits[0][0] if last else f"rest_{number}_"
             remainder: Expr = Binary("%", rest, extent)
             quotient: Expr = Binary("/", rest, extent)
-            if name == "at_":  # most rows are one block
+            if name == "at_" or extent in self.ones:  # most rows are one block
                 remainder, quotient = (Call(f"opwright_{of}_by", (rest, extent)) for of in ("rest", "floor"))
             statements.append(Declare(name, remainder, changes=counted))
             statements.append(Declare(left, quotient, changes=counted and last))

@@ -64,7 +64,9 @@ typedef struct block {
     int64_t first_panel;   // of the task
     run *runs;
     float *buffer, *line, *sums;
+    sum_cell *cells; // of a part
     unit *rows;
+    int64_t worker;
 } block;
 
 // The address of the row `row` below the first one.
@@ -497,6 +499,39 @@ static void finish_spread(const block *b, sum_cell *out, int64_t columns, int64_
     }
 }
 
+// The first channel of a panel of the group; of the one behind the last, how many there are.
+static int64_t panel_channel(const block *b, int64_t panel) {
+    const plan *p = &b->c->p;
+    return panel == p->panels ? groups_of(p, b->group) * p->s.lanes : panel_first(p, panel) * LANES;
+}
+
+// The output of a panel, as if it began with row and column 0; of a part in scratch.
+static sum_cell *image_of(const block *b, int64_t panel) {
+    const plan *p = &b->c->p;
+    const solve *s = &p->s;
+    const int64_t channel = panel_channel(b, panel);
+    if (!b->c->sink)
+        return b->c->out + b->n * s->out_n + (b->group * p->lanes + channel) * s->out_c + b->plane * s->out_x[0];
+    const int64_t before = p->whole_pixels ? panel_channel(b, b->first_panel) : channel;
+    return b->cells + (channel - before) * s->out_c - (b->first_row + b->row0 * p->spacing) * s->axes[1].out_step * s->out_x[1] -
+           b->column0 * s->axes[2].out_step * s->out_x[2];
+}
+
+// Panels [panel, last) of the block, whose sums are a part.
+static void finish_panels(const block *b, int64_t panel, int64_t last) {
+    const plan *p = &b->c->p;
+    const solve *s = &p->s;
+    const axis *h = &s->axes[1], *w = &s->axes[2];
+    const int64_t channel = panel_channel(b, panel), first = b->first_row + b->row0 * p->spacing;
+    const int64_t column = b->column0 * w->out_step, columns = min(w->out, b->column1 * w->out_step) - column;
+    // Rows with a distance have one phase.
+    const int64_t row = first * h->out_step, end = min(h->out, (first + (b->row1 - b->row0) * p->spacing) * h->out_step);
+    finish_part(s, b->c->sink, b->cells,
+                b->n * s->cell_n + (b->group * p->lanes + channel) * s->cell_c + b->plane * s->cell_x[0] + row * s->cell_x[1] +
+                    column * s->cell_x[2],
+                panel_channel(b, last) - channel, ceil_div(end - row, p->spacing), p->spacing, columns, b->worker);
+}
+
 static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const call *c = b->c;
     const plan *p = &c->p;
@@ -512,7 +547,7 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     o.bias = c->biases + b->group * group_width(p) * LANES + first;
     o.picks = c->picks, o.picked = p->picked;
     const int64_t column_first = b->column0 * w->out_step, column_last = min(w->out, b->column1 * w->out_step);
-    sum_cell *image = c->out + b->n * s->out_n + (b->group * p->lanes + first) * s->out_c + b->plane * s->out_x[0];
+    sum_cell *image = image_of(b, panel);
     const int64_t first_q = b->first_row + b->row0 * p->spacing, end = b->first_row + b->row1 * p->spacing;
     const int64_t last = min(h->out, end * h->out_step) - 1;
     const int64_t pitch = p->stacked ? stacked_pitch(p, width) : (column_last - column_first) * width * LANES;
@@ -563,17 +598,20 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
         }
     if (p->interleaved && done)
         finish_interleaved(b, image + column_first * s->out_x[2], column_last - column_first, lanes, width);
+    if (c->sink && done && !p->whole_pixels)
+        finish_panels(b, panel, panel + 1);
 }
 
 static block block_of(const call *c, int64_t worker) {
     const plan *p = &c->p;
     char *mine = c->workers + worker * worker_bytes(p);
-    block b = {.c = c, .parts = 1, .last_channel = p->channels};
+    block b = {.c = c, .parts = 1, .last_channel = p->channels, .worker = worker};
     b.rows = (unit *)(void *)mine;
     b.runs = (run *)(void *)(mine + p->rows_bytes);
     b.buffer = (float *)(void *)(mine + p->rows_bytes + p->runs_bytes);
     b.line = (float *)(void *)((char *)b.buffer + p->buffer_bytes);
     b.sums = (float *)(void *)((char *)b.line + p->line_bytes);
+    b.cells = (sum_cell *)(void *)((char *)b.sums + p->sums_bytes + p->panel_bytes);
     return b;
 }
 
@@ -622,6 +660,8 @@ static void shared_task(const void *context, int64_t task, int64_t worker) {
             for (int64_t panel = first; panel < last; panel++)
                 panel_of_block(&b, panel, c->packed + packed_at(p, b.group, panel));
         }
+        if (p->whole_pixels)
+            finish_panels(&b, first, last);
     }
     if (c->streamed)
         stream_end();
@@ -699,19 +739,19 @@ bool over_channels_fills(const opwright_problem *problem, bool backward) {
     return groups_per_vector(&s) > 1;
 }
 
-int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
+int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers, bool finished) {
     opwright_problem own = *problem;
     plan p;
-    plan_of(&p, &own, backward, workers);
+    plan_of(&p, &own, backward, workers, finished);
     return p.bias_bytes + p.positions_bytes + p.spread_bytes + p.weights_bytes + p.precopied_bytes +
            max(1, workers) * worker_bytes(&p);
 }
 
 void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                   const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
+                   const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
     opwright_problem own = *problem;
-    call c = {.in = in, .weights = weights, .bias = bias, .out = out};
-    plan_of(&c.p, &own, backward, team ? team->workers : 1);
+    call c = {.in = in, .weights = weights, .bias = bias, .out = out, .sink = sink};
+    plan_of(&c.p, &own, backward, team ? team->workers : 1, sink != NULL);
     const plan *p = &c.p;
     c.biases = scratch;
     c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);

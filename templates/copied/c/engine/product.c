@@ -34,6 +34,11 @@ static void add_bias(const void *context, int64_t cell, int64_t cells, const voi
         }
 }
 
+static void pass_on(const void *context, int64_t cell, int64_t cells, const void *sums, int64_t worker) {
+    const opwright_sink *sink = context;
+    sink->finish(sink->context, sink->first + cell, cells, sums, worker);
+}
+
 // Merges what it can to one axis of pixels, or images of one pixel to such an axis. Whether that is all there is.
 static bool pixels_of(opwright_problem *p) {
     collapse(p);
@@ -78,12 +83,13 @@ int64_t product_scratch(const opwright_problem *problem, bool backward, int64_t 
 }
 
 void product(const opwright_problem *problem, bool backward, const elem *in, const elem *weights, const elem *bias,
-             sum_cell *out, const opwright_team *team, void *scratch) {
+             sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
     opwright_contraction q;
     product_of(problem, backward, &q);
-    q.finished = bias != 0;
+    q.finished = bias || sink;
     const biased b = {bias, out, q.out_row};
-    OPWRIGHT_NAME(contract)(&q, in, weights, out, bias ? add_bias : 0, &b, team, scratch);
+    OPWRIGHT_NAME(contract)(&q, in, weights, out, sink ? pass_on : bias ? add_bias : 0, sink ? (const void *)sink : &b, team,
+                            scratch);
 }
 
 // The same of w: rows and columns are channels, terms pixels.

@@ -1,7 +1,7 @@
 // A contraction with indices of windows, as problems in normal form: see problem.h.
 //
-// OPWRIGHT_SOLVES names the engine. The finishing function is applied to pieces of the
-// output that stay in the cache: some images, or some rows of one. Pieces depend only on the problem.
+// OPWRIGHT_SOLVES names the engine. Sums are finished by its tasks, or where these have no whole sums, piece by piece:
+// some images, or some rows of one, that stay in the cache. Pieces depend only on the problem.
 
 #include "contraction_copy.h"
 #include "solves.h"
@@ -12,6 +12,7 @@
 enum {
     NO_CUT = -1, CUT_IMAGES = 3,  // 0, 1, 2: along that axis
     FINISHED_CELLS = 8192,        // of a task
+    BY_PIECES = 1, BY_TASKS = 2,  // how sums are finished
 };
 
 typedef struct opwright_window {
@@ -19,7 +20,7 @@ typedef struct opwright_window {
     int64_t solve, exchanged;        // whether right is the first operand of the solve
     int64_t batches;                 // axes of equal problems
     int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
-    // If sums are finished: a piece has `each` of `total` along `cut`, `inner` contiguous cells for each of these,
+    // If sums are finished by pieces: one has `each` of `total` along `cut`, `inner` contiguous cells for each of these,
     // and as many lines as the axes before it. Strides of the problem's output are those of a piece.
     int64_t finished, cut, each, total, inner, sums_bytes;
     int64_t lines, line[8], line_sums[8], line_cell[8];
@@ -71,6 +72,12 @@ static void finishing_task(const void *context, int64_t task, int64_t worker) {
     f->finish(f->context, cell, min(FINISHED_CELLS, f->cells - begin), f->sums + sums, worker);
 }
 
+// Whether tasks can finish the sums of a problem, whose strides of the output are then those of the cells.
+int64_t OPWRIGHT_NAME(window_finishes)(const void *problem) {
+    const opwright_window *w = problem;
+    return SOLVE_SCRATCH(w->solve, &w->problem, 1, true) >= 0;
+}
+
 int64_t OPWRIGHT_NAME(window_scratch)(const void *problem, int64_t workers) {
     const opwright_window *w = problem;
     int64_t maximum = 0;
@@ -78,7 +85,7 @@ int64_t OPWRIGHT_NAME(window_scratch)(const void *problem, int64_t workers) {
         opwright_problem p;
         int64_t offset;
         if (piece_of(w, first, &p, &offset))
-            maximum = max(maximum, SOLVE_SCRATCH(w->solve, &p, workers));
+            maximum = max(maximum, SOLVE_SCRATCH(w->solve, &p, workers, w->finished == BY_TASKS));
     }
     return copied_bytes(&w->left) + copied_bytes(&w->right) + w->sums_bytes + maximum;
 }
@@ -107,12 +114,17 @@ void OPWRIGHT_NAME(window)(const void *problem, const void *given_left, const vo
         const char *const of_left = left + left_at * left_cell, *const of_right = right + right_at * right_cell;
         const elem *const one = (const void *)(w->exchanged ? of_right : of_left);
         const elem *const other = (const void *)(w->exchanged ? of_left : of_right);
+        if (w->finished == BY_TASKS) {
+            const opwright_sink sink = {finish, context, out_at_};
+            SOLVE(w->solve, &w->problem, one, other, NULL, NULL, &sink, team, scratch);
+            continue;
+        }
         for (int64_t first = 0; first < w->total; first += w->each) {
             opwright_problem p;
             int64_t offset;
             const bool reached = piece_of(w, first, &p, &offset);
             if (reached)
-                SOLVE(w->solve, &p, one + offset, other, NULL, w->finished ? sums : out + out_at_, team, scratch);
+                SOLVE(w->solve, &p, one + offset, other, NULL, w->finished ? sums : out + out_at_, NULL, team, scratch);
             else
                 memset(sums, 0, (size_t)w->sums_bytes);
             if (!w->finished)
