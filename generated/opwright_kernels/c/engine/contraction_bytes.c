@@ -128,8 +128,9 @@ static void gather_left(const call *c, const uint8_t *left, int64_t chunk, int64
     const opwright_contraction *q = &p->q;
     const int64_t units = chunk_units(p, chunk), first = chunk * CHUNK * GROUP, count = min(units * GROUP, q->terms - first);
     const bool is_signed = q->left_signed, over = q->left.wanted != 0;
-    uint8_t terms[CHUNK * GROUP + LANES * GROUP + OVER];
+    uint8_t room[CHUNK * GROUP + LANES * GROUP + OVER];
     for (int64_t m = 0; m < rows; m++, to += PITCH) {
+        uint8_t *const terms = GROUP == 4 ? (uint8_t *)to : room; // units are their terms: a row has room for what is copied past it
         const uint8_t *from = left;
         for (int64_t a = q->row_axes - 1, rest = row + m; a >= 0; rest /= q->row_extent[a], a--)
             from += rest % q->row_extent[a] * q->row_step[a];
@@ -144,7 +145,7 @@ static void gather_left(const call *c, const uint8_t *left, int64_t chunk, int64
                     memcpy(terms + t + i, from + *run + before + i, OVER);
         }
         memset(terms + count, SHIFTED && is_signed ? 0x80 : 0, LANES * GROUP); // which are 0 when they are shifted
-        for (int64_t u = 0; u < units; u += LANES) {
+        for (int64_t u = 0; u < units && (GROUP != 4 || (SHIFTED && is_signed)); u += LANES) {
             const ivec v = units_of(terms + u * GROUP, is_signed, true);
             memcpy(to + u, &v, sizeof v);
         }
