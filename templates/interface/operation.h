@@ -221,7 +221,7 @@ typedef struct opw_engine {
     int64_t (*block_scratch)(const void *problem, int64_t rows);
 } opw_engine;
 
-enum { OPWRIGHT_ENGINES = 6, OPWRIGHT_PRODUCTS_OF = 4, BLOCK_ARRAYS = 24 };
+enum { OPWRIGHT_ENGINES = 6 };
 
 extern const opw_engine opw_engines[OPWRIGHT_ENGINES][OPWRIGHT_ISAS]; // f32, bf16, f16, bytes, squares, distances
 
@@ -237,7 +237,7 @@ typedef struct opw_prepared {
 typedef struct opw_blocked {
     opwright_blocks blocks;
     int64_t copied;                                  // bytes, while operands are packed
-    int64_t at[BLOCK_ARRAYS], each[BLOCK_ARRAYS]; // of arrays: the place in a block, the bytes of a task
+    int64_t at[OPWRIGHT_BLOCK_ARRAYS], each[OPWRIGHT_BLOCK_ARRAYS]; // of arrays: the place in a block, the bytes of a task
 } opw_blocked;
 
 typedef struct opw_plan {

@@ -56,7 +56,7 @@ void opw_plan_blocks(const opw_context *x, const int64_t *lanes, opw_plan *plan)
     const opw_block_phases *const own = op->blocks;
     opw_blocked *const made = &plan->blocked;
     const opw_blocked none = {0};
-    int64_t cells[BLOCK_ARRAYS], stored[BLOCK_ARRAYS], tasks = 1, rows = INT64_MAX, each = 0, packed = 0;
+    int64_t cells[OPWRIGHT_BLOCK_ARRAYS], stored[OPWRIGHT_BLOCK_ARRAYS], tasks = 1, rows = INT64_MAX, each = 0, packed = 0;
     *made = none;
     for (int64_t n = 0; own != NULL && own->letters[n] != NULL; ++n) {
         const opw_extent extents = opw_axis(&x->found.letters, own->letters[n]);

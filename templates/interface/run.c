@@ -57,14 +57,19 @@ static void describe(opw_text *text, const opwright_tensor *tensor)
     opw_put_tuple(text, shape.at, shape.count);
 }
 
-static int64_t strides_of(const opwright_tensor *tensor, int64_t *strides)
+// Of an axis that nothing is walked along, the stride that it has without gaps, whatever the caller says.
+static void strides_of(const opwright_tensor *tensor, int64_t *strides)
 {
-    int64_t step = 1;
-    for (int64_t n = tensor->ndim - 1; n >= 0; --n) {
-        strides[n] = tensor->strides != NULL ? tensor->strides[n] : step;
-        step *= tensor->shape[n] > 1 ? tensor->shape[n] : 1;
+    bool empty = false;
+    for (int64_t n = 0; n < tensor->ndim; ++n) {
+        empty = empty || tensor->shape[n] == 0;
     }
-    return step;
+    opw_int step = 1;
+    for (int64_t n = tensor->ndim - 1; n >= 0; --n) {
+        const bool walked = !empty && tensor->shape[n] > 1;
+        strides[n] = tensor->strides != NULL && walked ? tensor->strides[n] : (int64_t)opw_min(step, INT64_MAX);
+        step = opw_mul(step, walked ? tensor->shape[n] : 1);
+    }
 }
 
 static bool without_gaps(const opwright_tensor *tensor)
@@ -379,15 +384,21 @@ static void checked_gaps(opw_context *x)
     }
 }
 
+// Checks the outputs that a call has been given; with `data`, also their memory.
+static void checked_targets(opw_context *x, bool data)
+{
+    for (int64_t n = 0; !x->refused && n < x->op->output_count; ++n) {
+        const opwright_tensor *const target = tensor_at(x->call, &x->op->outputs[n]);
+        if (target != NULL) {
+            checked(x, x->op->outputs[n].name, target, data);
+        }
+    }
+}
+
 static void checked_outputs(opw_context *x)
 {
     const opw_operation *const op = x->op;
-    for (int64_t n = 0; n < op->output_count && !x->refused; ++n) {
-        const opwright_tensor *const target = tensor_at(x->call, &op->outputs[n]);
-        if (target != NULL) {
-            checked(x, op->outputs[n].name, target, true);
-        }
-    }
+    checked_targets(x, true);
     for (int64_t n = 0; n < op->output_count && !x->refused; ++n) {
         checked_output(x, n);
     }
@@ -498,7 +509,10 @@ static void put_output(const opw_context *x, opw_array *array, int64_t number, c
     const opwright_dtype dtype =
         op->rows[x->found.row * (op->input_count + op->output_count) + op->input_count + number];
     const opwright_tensor made = {NULL, dtype, (int32_t)output->shape.count, shape, NULL};
-    const bool given = target != NULL && !output->absent && target->dtype == dtype && target->ndim == made.ndim;
+    bool given = target != NULL && !output->absent && target->dtype == dtype && target->ndim == made.ndim;
+    for (int32_t n = 0; given && n < made.ndim; ++n) {
+        given = target->shape[n] == shape[n];
+    }
     put_tensor(array, given ? target : &made, &output->places);
     if (output->absent && *beside != NULL) {
         array->data = *beside;
@@ -826,6 +840,7 @@ int opw_workspace_of(const opw_operation *op, const void *call, void *sizes, siz
     if (memory == NULL) {
         refuse_plainly(&x, "memory", "-kind", "NULL", "room for the answer");
     }
+    checked_targets(&x, false);
     if (!x.refused) {
         const opw_int beside = bytes_beside(&x);
         const opw_int bytes = opw_add(beside, opw_lines(bytes_of(&x, sizes, size, workers_of(&x, run))));

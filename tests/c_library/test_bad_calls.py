@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +16,7 @@ from opwright.language.model import Op
 from opwright.oracle.validate import NUMPY
 from opwright_kernels._errors import Refusal
 from support.bad_calls import bad_calls, bad_outputs
-from support.c_library import CLibrary, Refused, Run
+from support.c_library import CLibrary, Refused, Run, compiled
 from support.generated import FULL, rng
 from support.spec_calls import Caller
 from support.step_calls import StepCaller
@@ -76,3 +80,25 @@ def test_any_changed_output_is_refused_as_in_python(rules: CLibrary, library: Li
                     assert found.value.message == wanted, f"{op.op}: {change} of {drawn}"
                 refused += wanted is not None
     assert refused > 2000
+
+
+# What is no number of 64 bits, and what lies beyond an object, is found by these.
+SANITIZERS = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+
+
+@pytest.mark.sweep
+def test_members_that_no_call_has_are_refused_and_nothing_crashes(rules: CLibrary, exported: Path) -> None:
+    library, environment = Path(rules.lib._name), dict(os.environ)
+    if FULL:
+        library = compiled(exported, exported.parent / "sanitized", flags=SANITIZERS)
+        found = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+        environment |= {"LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+    command = [sys.executable, "-m", "support.c_hostile", str(library), str(LEGAL)]
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=tests, env=environment, capture_output=True, text=True, check=False)
+    *wrong, counts = done.stdout.splitlines() or [""]
+    assert done.returncode == 0, f"{done.returncode} in {done.stderr[-2000:]}"
+    assert not wrong
+    total, refused = map(int, counts.split())
+    assert total > 10000
+    assert refused > 5000

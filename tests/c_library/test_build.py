@@ -15,7 +15,7 @@ import pytest
 from opwright.commands.export_c import export_c
 from opwright.language.library import Library
 from opwright.project import Project
-from support.c_library import STRICT, CLibrary, Refused, Run
+from support.c_library import STRICT, CLibrary, Refused, Run, Tensor
 from support.compilers import every_compiler
 from support.generated import FULL, PACKAGE, rng
 from support.step_calls import StepCaller
@@ -172,3 +172,12 @@ def test_outputs_that_do_not_do_are_refused(kernels: CLibrary) -> None:
     call = kernels.call("log_softmax", [array], {"axis": 1}, [np.zeros_like(array)])
     with pytest.raises(Refused, match="rule threads"):
         kernels.run("log_softmax", call, Run(64, 2**40, None, -1))
+
+
+def test_a_description_of_an_output_that_is_none_is_refused_when_memory_is_asked_for(kernels: CLibrary) -> None:
+    array = np.ones((4, 6), np.float32)
+    call = kernels.call("log_softmax", [array], {"axis": 1}, [np.zeros_like(array)])
+    target = [tensor for tensor in call.keeps if isinstance(tensor, Tensor)][-1]
+    target.shape = None
+    with pytest.raises(Refused, match=r"rule dst-kind: .* shape is NULL"):
+        kernels.workspace("log_softmax", call, Run(None, 0, None, 1))

@@ -289,6 +289,11 @@ def test_results_are_ordered_in_memory_as_those_of_pytorch(
             assert strides(one) == strides(other)
 
 
+def attention_backward_of_complex_keys(query: Any) -> Any:
+    backward = getattr(torch.ops.aten, f"{ATTENTION}_backward")
+    return backward(query, query.to(torch.complex64), query, query, query, torch.ones(1, 2, 3), 0.0, False)
+
+
 @pytest.mark.parametrize(
     ("call", "shapes"),
     [
@@ -296,6 +301,8 @@ def test_results_are_ordered_in_memory_as_those_of_pytorch(
         (torch.mm, [(3, 4), (4,)]),
         (torch.bmm, [(2, 3, 4), (1, 4, 5)]),
         (lambda bias, a, b: torch.addmm(bias, a, b), [(3,), (2, 3, 4), (4, 3)]),
+        (lambda a, b: functional.conv2d(a, b, stride=0), [(1, 2, 4, 4), (3, 2, 2, 2)]),
+        (attention_backward_of_complex_keys, [(1, 2, 3, 8)]),
     ],
 )
 def test_a_call_that_pytorch_refuses_is_refused_by_pytorch(kernels: Any, call: Any, shapes: Any) -> None:
@@ -371,3 +378,34 @@ def test_a_result_of_a_turned_tensor_is_ordered_as_that_of_pytorch(kernels: Any,
             found = call(turned, axis)
             assert strides(found) == strides(wanted)
             torch.testing.assert_close(found, wanted)
+
+
+def test_an_interrupt_while_kernels_are_enabled_leaves_them_off(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = kernels.enabled.__self__
+    install = models.install
+
+    def interrupted() -> None:
+        install()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(models, "install", interrupted)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt), kernels.enabled():
+            pass
+    monkeypatch.undo()
+    assert torch.backends.mha.get_fastpath_enabled()
+    torch.mm(SQUARE, torch.ones(4, 5))
+    assert not kernels.report().here
+    with kernels.enabled():
+        torch.mm(SQUARE, torch.ones(4, 5))
+    assert kernels.report().here == {"mm": 1}
+
+
+def test_torchscript_traces_convolutions_of_enabled_models(kernels: Any) -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.GELU())
+    images = torch.randn(1, 2, 6, 6)
+    with kernels.enabled():
+        for _ in range(3):
+            model(images)
+        traced = torch.jit.trace(model, images)
+    torch.testing.assert_close(traced(2 * images), model(2 * images))

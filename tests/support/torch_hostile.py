@@ -84,6 +84,13 @@ def freed(given: Any, _: Any) -> Any:
     return made
 
 
+def shortened(given: Any, _: Any) -> Any:
+    """Memory that ends before the last cell."""
+    made = given.clone()
+    made.untyped_storage().resize_(made.untyped_storage().nbytes() - 1)
+    return made
+
+
 def inference(given: Any, _: Any) -> Any:
     with torch.inference_mode():
         return given.clone()
@@ -161,6 +168,7 @@ TENSORS: dict[str, Change] = {
     "extent": other_extent,
     "misaligned": misaligned,
     "freed": freed,
+    "shortened": shortened,
     "inference": inference,
     "negative": negated,
     "requires grad": lambda one, _: one.clone().requires_grad_(),

@@ -148,7 +148,7 @@ class Glue:
 
     def remove(self, space: str, name: str) -> None:
         """Give the places back that `add` took."""
-        if known := self.operators[space, name]:
+        if known := self.operators.get((space, name)):
             self.lib.opwright_torch_remove(known)
 
     def hits(self, space: str, name: str) -> int:

@@ -69,13 +69,14 @@ def _written(tensor: torch.Tensor) -> Array:
     `Tensor.numpy` would forbid it ever to be resized, and PyTorch changes the shape of a tensor before it says that its
     memory cannot be resized: a refused call would leave a tensor that is larger than its memory.
     """
-    if tensor.is_neg() or tensor.is_conj() or tensor.device.type != "cpu":
-        raise TypeError(tensor.device)
+    dtype = NUMPY.get(tensor.dtype)
+    if dtype is None or tensor.is_neg() or tensor.is_conj() or tensor.device.type != "cpu":
+        raise TypeError(tensor.dtype)
     size = tensor.element_size()
     span = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride())) + 1
     room: Any = (ctypes.c_char * (span * size if tensor.numel() else 0)).from_address(tensor.data_ptr())
     strides = [stride * size for stride in tensor.stride()]
-    return np.ndarray(tuple(tensor.shape), NUMPY[tensor.dtype], room, strides=strides)
+    return np.ndarray(tuple(tensor.shape), dtype, room, strides=strides)
 
 
 def array(name: str, tensor: torch.Tensor, written: bool = False) -> Array:
@@ -103,7 +104,13 @@ def array(name: str, tensor: torch.Tensor, written: bool = False) -> Array:
 
 
 def is_freed(tensor: torch.Tensor) -> bool:
-    return not tensor.untyped_storage().nbytes() and bool(tensor.numel())
+    """Whether the memory of a tensor ends before its last element, as it does after a resize of its storage."""
+    if not tensor.numel():
+        return False
+    last = tensor.storage_offset()
+    for extent, stride in zip(tensor.shape, tensor.stride()):
+        last += (extent - 1) * stride
+    return tensor.untyped_storage().nbytes() < (last + 1) * tensor.element_size()
 
 
 def freed(name: str) -> Refusal:

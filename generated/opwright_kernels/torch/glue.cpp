@@ -28,6 +28,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/FuncTorchTLS.h>
+#include <ATen/TracerMode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/sum.h>
@@ -190,12 +191,17 @@ const c10::DispatchKeySet PLAIN =
     c10::getAutocastRelatedKeySetFromBackend(c10::BackendComponent::CPUBit) |
     c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView);
 
-// Whether a tensor is nothing but dense memory of the CPU that is there.
+// Whether a tensor is nothing but dense memory of the CPU that is there, up to its last element.
 bool is_plain(const at::TensorBase &tensor) {
     const c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
     const uint64_t keys = impl->key_set().raw_repr();
-    return impl->key_set().has(c10::DispatchKey::CPU) && (keys & ~PLAIN.raw_repr()) == 0 && impl->has_storage() &&
-           !impl->has_symbolic_sizes_strides() && impl->numel() > 0 && impl->storage().nbytes() > 0;
+    if (!impl->key_set().has(c10::DispatchKey::CPU) || (keys & ~PLAIN.raw_repr()) != 0 || !impl->has_storage() ||
+        impl->has_symbolic_sizes_strides() || impl->numel() <= 0) {
+        return false;
+    }
+    int64_t last = impl->storage_offset();
+    for (int64_t axis = 0; axis < impl->dim(); ++axis) last += (impl->size(axis) - 1) * impl->stride(axis);
+    return impl->storage().nbytes() >= (static_cast<size_t>(last) + 1) * impl->itemsize();
 }
 
 bool describe_list(const c10::IValue &value, Key &key) {
@@ -532,7 +538,8 @@ std::shared_ptr<Known> Operator::ask(const c10::OperatorHandle &handle, c10::Dis
 }
 
 bool Operator::describe_call(const Stack &stack, Key &key) const {
-    if (glue->paused.load(std::memory_order_relaxed)) return false;
+    // TorchScript's tracer has seen most operators here; the others are still to be seen by it.
+    if (glue->paused.load(std::memory_order_relaxed) || at::tracer::impl::is_dispatch_enabled()) return false;
     for (size_t n = stack.size() - count; n < stack.size(); ++n) {
         if (!describe(stack[n], key)) return false;
     }

@@ -114,6 +114,7 @@ def texts(
     spec: str, views: Sequence[c_interface.Interface], units: Sequence[Any], groups: Sequence[Group], name: str
 ) -> dict[str, tuple[str, dict[str, Any]]]:
     """The rendered files: path to template and view."""
+    steps: list[Any] = [view.wrapper for view in views if view.op.stepped]
     places = [("", "docs/API.md#rules"), *((rule, f"docs/API.md#{rule}") for rule in ("out", "threads", "memory"))]
     given = {
         "head": Head(Prose(spec)),
@@ -127,6 +128,9 @@ def texts(
         "groups": groups,
         "engines": {label: _engines(label, units) for label in ENGINE_LABELS},
         "sections": places,
+        # Arrays of C hold at least one.
+        "products": max([1, *(len(wrapper.contractions) for wrapper in steps)]),
+        "block_arrays": max([1, *(len(wrapper.blocks.arrays) for wrapper in steps if wrapper.blocks)]),
         "interface_sources": [*SOURCES, *(f"operations/{view.op.function}.c" for view in views)],
     }
 
@@ -138,7 +142,7 @@ def texts(
         "public/opwright_calls.h": printed("calls.h.j2", "dtypes", "interface"),
         f"public/{prefix(name)}_operations.h": printed("operations.h.j2", "head", "ops", "interface", "prefix"),
         f"{FOLDER}/tables.c": printed("tables.c.j2", "head", "dtypes", "isas", "engines", "sections"),
-        f"{FOLDER}/instruction_sets.h": printed("instruction_sets.h.j2", "head", "isas"),
+        f"{FOLDER}/instruction_sets.h": printed("instruction_sets.h.j2", "head", "isas", "products", "block_arrays"),
         "CMakeLists.txt": printed("CMakeLists.txt.j2", *build),
         "config.cmake.in": printed("config.cmake.in.j2", "name"),
         f"{name}.pc.in": printed("package.pc.in.j2", "name"),

@@ -22,6 +22,7 @@ from ._schema import outputs_of
 Values = Sequence[Any]
 Note = Callable[[str, str], None]  # of an operator and why a call of it went to PyTorch; "" where it did not
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+_tracing: Callable[[], Any] = torch._C._get_tracing_state
 
 
 class UnfitError(Exception):
@@ -136,6 +137,8 @@ class Override:
         for name, value in named.items():
             values[self.places[name]] = value
         try:
+            if _tracing() is not None:  # PyTorch's own convolution calls one that TorchScript records
+                raise UnfitError("torch.jit traces this call")
             found = self.computed(values)
         except (UnfitError, SpecError) as reason:
             self.note(self.name, reason.rule if isinstance(reason, SpecError) else str(reason))
@@ -154,7 +157,7 @@ class Override:
             return self.operator(*sized[: len(sized) - len(named)], **named)
         except NotImplementedError:
             return None
-        except (RuntimeError, ValueError, IndexError, TypeError):
+        except Exception:  # its rules divide by a stride of 0, for instance
             raise UnfitError("PyTorch refuses this call") from None
 
     def computed(self, values: Values) -> Any:

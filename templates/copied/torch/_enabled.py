@@ -91,15 +91,16 @@ class Models:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        with self.lock:
-            self.depth += 1
-            if self.depth == 1:
-                self.install()
+        counted = False
         try:
-            yield
-        finally:
             with self.lock:
-                self.depth -= 1
+                self.depth, counted = self.depth + 1, True
+                if self.depth == 1:
+                    self.install()
+            yield
+        finally:  # also where an interrupt comes before the block begins
+            with self.lock:
+                self.depth -= counted
                 if not self.depth:
                     self.remove()
 
@@ -107,6 +108,7 @@ class Models:
         for counted in (self.here, self.back, self.others):
             counted.clear()
         self.found = self.found or overrides(self.operations, self.note)
+        self.fast_layers = torch.backends.mha.get_fastpath_enabled()
         library: Any = torch.library.Library
         self.library = library("aten", "IMPL")
         with warnings.catch_warnings():  # PyTorch warns of every kernel that takes the place of another
@@ -119,10 +121,12 @@ class Models:
             self.here.clear()
             for one in self.found:
                 GLUE.add("aten", one.name, autograd=False)
-        self.fast_layers = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
 
     def remove(self) -> None:
+        """Take back what `install` did, perhaps not all of it."""
+        if self.library is None:
+            return
         torch.backends.mha.set_fastpath_enabled(self.fast_layers)
         if GLUE.start():
             for one in self.found:
