@@ -91,10 +91,12 @@ typedef struct opw_array_info {
 typedef struct opw_lanes {
     const char *letter;
     bool own, moves, apart; // apart: neighbours lie apart in sums of an engine
+    bool joins; // rows are of all axes of the letter where these lie as one in all arrays
     int64_t terms; // for several steps, the number of letters of those that walk it
     const opw_pair *walks; // arrays and their axes
     const char *const *serves; // where cells are kept for several tasks, the letters of these
     const char *const *kept; // and those that the kept cells have besides
+    const opw_pair *turns; // arrays and their axes along which rows are turned for several tasks at once
 } opw_lanes;
 
 typedef struct opw_phase {

@@ -10,6 +10,7 @@ enum {
     ENOUGH = 16, // cells that fill vectors
     SERVED = 8,  // rows for which it pays to turn others
     KEPT = 256,  // cells of a lane that are kept
+    FARTHER = 8, // distances of cells
     RUNS = 6,
     ALONG = 16,
 };
@@ -36,8 +37,8 @@ typedef struct planner {
 typedef struct candidate {
     const opw_lanes *lanes;
     int64_t extent;
-    bool near, crossed;
-    int64_t served, kept;
+    bool near, crossed, turned, nearest;
+    int64_t served, kept, apart;
 } candidate;
 
 // The strides of an axis in elements; 0 for extents of 1, of which any cell is the only one. Returns how many.
@@ -235,31 +236,107 @@ static int64_t cells_of(const planner *t, const char *const *letters)
     return cells;
 }
 
+// The extent of an axis, and how far its neighbours lie apart; false if the call has no such axis.
+static bool walked(const planner *t, const opw_pair *walk, int64_t *extent, int64_t *step)
+{
+    const opw_array *const array = opw_array_of(t->op, t->arrays, walk->name);
+    const run *const along = run_of(t, symbol_of(t->op->arrays + (array - t->arrays), walk->value));
+    opw_int room[OPWRIGHT_AXES];
+    int64_t steps[OPWRIGHT_AXES];
+    const opw_extent spots = opw_spots_of(array->places, walk->value, room);
+    if (absent(t, walk->name) || (along == NULL && spots.count == 0)) {
+        return false;
+    }
+    const int64_t count = strides_of(t, walk->name, walk->value, steps);
+    *extent = along != NULL ? along->extents[along->count - 1] : array->shape[spots.at[spots.count - 1]];
+    *step = count > 0 ? steps[count - 1] : 0;
+    return true;
+}
+
+// How far neighbours lie apart in an array, along all of its axes that the letter walks.
+static int64_t apart_in(const planner *t, const opw_lanes *letter, const char *name)
+{
+    int64_t found = 0, extent, step;
+    for (const opw_pair *walk = letter->walks; walk->name != NULL; ++walk) {
+        found += strcmp(walk->name, name) == 0 && walked(t, walk, &extent, &step) ? step : 0;
+    }
+    return llabs(found);
+}
+
+// Whether all axes of a letter lie as one in the arrays that it walks.
+static bool joined(const planner *t, const opw_lanes *letter)
+{
+    const opw_extent own = opw_axis(&t->x->found.letters, letter->letter);
+    for (const opw_pair *walk = letter->walks; walk->name != NULL; ++walk) {
+        int64_t steps[OPWRIGHT_AXES], cells = 1;
+        const int64_t count = strides_of(t, walk->name, walk->value, steps);
+        for (int64_t n = 1; n <= count && n <= own.count; ++n) {
+            const int64_t extent = (int64_t)own.at[own.count - n];
+            if (extent != 1 && steps[count - n] != cells * steps[count - 1]) {
+                return false;
+            }
+            cells *= extent;
+        }
+    }
+    return own.count > 0;
+}
+
+// Whether neighbours along the one axis are neighbours in memory.
+static bool together(const planner *t, const opw_pair *walk)
+{
+    int64_t steps[OPWRIGHT_AXES];
+    return strides_of(t, walk->name, walk->value, steps) == 1 && steps[0] == 1;
+}
+
+// Whether neighbours lie together in what is written, and those of tasks in rows that are turned.
+static bool turned(const planner *t, const opw_lanes *letter)
+{
+    bool found = letter->turns[0].name != NULL && together(t, &letter->walks[0]);
+    for (const opw_pair *walk = letter->turns; walk->name != NULL; ++walk) {
+        found = found && together(t, walk);
+    }
+    return found;
+}
+
 static candidate described(const planner *t, const opw_lanes *letter)
 {
-    candidate made = {letter, 0, !letter->apart, false, 0, cells_of(t, letter->kept)};
+    candidate made = {.lanes = letter, .near = !letter->apart, .kept = cells_of(t, letter->kept)};
+    const char *const alone[] = {letter->letter, NULL};
+    const opw_extent own = opw_axis(&t->x->found.letters, letter->letter);
+    bool any = false;
     made.served = letter->serves[0] != NULL ? cells_of(t, letter->serves) : 0;
     for (const opw_pair *walk = letter->walks; walk->name != NULL; ++walk) {
-        const opw_array *const array = opw_array_of(t->op, t->arrays, walk->name);
-        const run *const along = run_of(t, symbol_of(t->op->arrays + (array - t->arrays), walk->value));
-        opw_int room[OPWRIGHT_AXES];
-        int64_t steps[OPWRIGHT_AXES];
-        const opw_extent spots = opw_spots_of(array->places, walk->value, room);
-        if (absent(t, walk->name) || (along == NULL && spots.count == 0)) {
-            continue;
+        int64_t extent, step;
+        if (walked(t, walk, &extent, &step)) {
+            const int64_t apart = apart_in(t, letter, walk->name);
+            any = true;
+            made.extent = extent > made.extent ? extent : made.extent;
+            made.near = made.near && (step == 0 || step == 1);
+            made.apart = apart > made.apart ? apart : made.apart;
         }
-        const int64_t count = strides_of(t, walk->name, walk->value, steps);
-        const int64_t extent =
-            along != NULL ? along->extents[along->count - 1] : array->shape[spots.at[spots.count - 1]];
-        made.extent = extent > made.extent ? extent : made.extent;
-        made.near = made.near && (count == 0 || steps[count - 1] == 0 || steps[count - 1] == 1);
     }
-    if (made.extent == 0) { // it walks sums alone
-        const opw_extent own = opw_axis(&t->x->found.letters, letter->letter);
+    if (!any) { // it walks sums alone
         made.extent = own.count > 0 ? (int64_t)own.at[own.count - 1] : 1;
     }
+    if (letter->joins && joined(t, letter)) {
+        made.extent = cells_of(t, alone);
+    }
     made.crossed = letter->moves && crosses(t, letter);
+    made.turned = turned(t, letter);
     return made;
+}
+
+// Whether neighbours of all other letters that fill vectors lie FARTHER times as far apart.
+static bool nearest(const candidate *made, int64_t count, int64_t at)
+{
+    bool any = false, all = true;
+    for (int64_t n = 0; n < count; ++n) {
+        if (n != at && made[n].extent >= ENOUGH) {
+            any = true;
+            all = all && FARTHER * made[at].apart <= made[n].apart;
+        }
+    }
+    return any && all;
 }
 
 // The rows of the table of schedules; the first whose condition holds is used. Letters with less than a third of the
@@ -267,19 +344,32 @@ static candidate described(const planner *t, const opw_lanes *letter)
 static bool holds(int row, const candidate *c)
 {
     const bool enough = c->extent >= ENOUGH, own = c->lanes->own;
-    const bool turned = c->served >= SERVED && enough && c->kept <= KEPT;
-    const bool rows[] = {turned, c->crossed, own && c->near && enough, !own && c->near && enough, own && enough, enough, true};
+    const bool rows[] = {
+        c->served >= SERVED && enough && c->kept <= KEPT, // turned
+        c->crossed, // tiles
+        own && c->near && enough, // block
+        own && c->turned && enough, // turned rows
+        !own && c->near && enough, // row
+        !own && c->nearest && enough, // near row through room
+        own && c->nearest && enough, // near block through room
+        own && enough, // block through room
+        enough, // row through room
+        true, // rest
+    };
     return rows[row];
 }
 
 static int64_t lanes_of(const planner *t, const opw_phase *phase)
 {
-    enum { ROWS = 7, LETTERS = 8 };
+    enum { ROWS = 10, LETTERS = 8 };
     candidate made[LETTERS];
     int64_t most = 0;
     for (int64_t n = 0; n < phase->count; ++n) {
         made[n] = described(t, &phase->letters[n]);
         most = made[n].lanes->terms > most ? made[n].lanes->terms : most;
+    }
+    for (int64_t n = 0; n < phase->count; ++n) {
+        made[n].nearest = nearest(made, phase->count, n);
     }
     for (int row = 0; row < ROWS; ++row) {
         int64_t best = -1;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from opwright import cli
 from opwright.load import load
 from opwright.oracle.run_steps import compute_steps
+from opwright_kernels import _schedules
 from support.c_library import CLibrary, Refused
 from support.generated import FULL, rng
 from support.package import ROOT, package
@@ -68,6 +70,15 @@ def test_kernels_of_the_library_agree_with_the_interpreter(tmp_path: Path) -> No
     )
     with pytest.raises(Refused, match="axes that sum_axes does not name"):
         built.infer("two_reductions", twice)
+
+
+def test_lanes_are_chosen_by_the_rows_of_the_package() -> None:
+    source = (TEMPLATES / "sizes.c").read_text()
+    rows = re.findall(r"^        .*, // (.*)$", source[source.index("static bool holds(") :], re.M)
+    assert rows == [row.name for row in _schedules.SCHEDULES]
+    for name in ("ENOUGH", "SERVED", "KEPT", "FARTHER"):
+        assert re.search(rf"    {name} = {getattr(_schedules, name)},", source), name
+    assert f"ROWS = {len(rows)}," in source
 
 
 @pytest.mark.skipif(not FULL, reason="OPWRIGHT_SWEEP=full: compiling engines takes a minute")
