@@ -19,7 +19,8 @@ from ...language import expr
 from .. import nodes
 from ..nodes import ZERO, Assign, Binary, Call, Declare, Expr, For, If, Name, Scope, Stmt, Unary
 from .loops import Loops
-from .rows import N, Row
+from .row_reads import N
+from .rows import Row
 
 OUTSIDE = Name("outside_")  # negative where an index of a row is not the number of a cell
 

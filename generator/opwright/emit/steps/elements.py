@@ -24,8 +24,7 @@ from ...language.types import symbol_kinds
 from .. import nodes
 from ..nodes import ONE, ZERO, Binary, Call, Conditional, Declare, DeclareArray, Expr, Index, Member, Name
 
-SIZES = Name("sizes_")
-BEGIN, END = Name("begin_"), Name("end_")
+SIZES, BEGIN, END = Name("sizes_"), Name("begin_"), Name("end_")
 BLOCK = 4096  # lanes of a block if no row needs a buffer and no intermediate has more than one cell per lane
 _LOGIC = {"and": "&&", "or": "||"}
 ROOM = 512  # lanes of a block otherwise

@@ -27,7 +27,8 @@ from . import choices
 from .bounds import Bounds
 from .elements import product
 from .loops import Loop, Loops
-from .rows import N, Row
+from .row_reads import N
+from .rows import Row
 from .values import updated
 
 # Compilers scalarise loops of 16 iterations. Tiles of 512 lanes before those of 64 take 1.17 of the time for 4096x4096

@@ -1,0 +1,249 @@
+"""The rows that a step reads: contiguous cells, loop invariants, and where each stands before the loop over lanes.
+
+In: the elements of a phase, and a step's formula. Out: names of rows for `n_` lanes, and the statements that make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ...derive.program import Formula, Part
+from ...language import expr
+from ...language.dtypes import DTYPES
+from ...language.expr import Read
+from .. import nodes
+from ..nodes import (
+    ONE,
+    ZERO,
+    Assign,
+    Binary,
+    Call,
+    Conditional,
+    Declare,
+    DeclareArray,
+    Do,
+    Expr,
+    For,
+    Index,
+    Name,
+    Stmt,
+)
+from . import across, bends, cache_lines
+from .elements import ROOM, Elements, product
+from .values import LaneValues, Values
+
+# Cells of a row that are gathered at once: of 112 lanes by a table 0.7 of the time of one at a time (Zen 5, gcc 12).
+GATHERED = 4
+N = Name("n_")
+
+
+class RowReads:
+    """What the lanes of one step read.
+
+    With `beside`, which gets the strides for which that is right, rows are read where they are: a call that copies one,
+    even if nobody makes it, keeps compilers from holding sums in registers across it.
+    """
+
+    def __init__(
+        self,
+        elements: Elements,
+        values: Values,
+        part: Part,
+        formula: Formula,
+        beside: dict[Expr, Expr] | None = None,
+    ) -> None:
+        assert elements.lanes is not None
+        self.elements, self.values, self.part, self.formula = elements, values, part, formula
+        self.lane = elements.lanes.name
+        self.before: list[Stmt] = []
+        self.after: list[Stmt] = []
+        self.rows: dict[Read, str] = {}
+        self.same: dict[expr.Expr, str] = {}
+        self.functions: dict[expr.Call, str] = {}  # results of functions of rows
+        self.wide: dict[Read, str] = {}  # rows of f16 as f32
+        self.beside = beside
+        self.gathers = False  # whether a row has no stride
+        self.lined = False  # whether it is stored a line at a time
+        self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
+        own = {**vars(values), "read": self.read}
+        makers = partial(LaneValues, hoist=self.hoisted, row=self.function_of_row, wide=self.widened)
+        self.inside = makers(**own, lane=self.lane, reduces=self.lane not in expr.names(part.target))
+
+    def narrowest(self) -> int:
+        """The bytes of a cell of the narrowest type that the rows of a step have."""
+        rows = [self.part.target, *(read for read in self.formula.reads if self.lane in expr.names(read))]
+        return min(DTYPES[self.elements.dtype(row.tensor)].size for row in rows)
+
+    def at(self, position: Expr, make: Callable[[], Expr]) -> Expr:
+        """The value computed from the cells at a position of the row."""
+        self.elements.position, self.elements.of_row = position, self.read
+        made = make()
+        self.elements.position = self.elements.of_row = None
+        return made
+
+    def hoisted(self, tree: expr.Expr) -> Expr:
+        """A value that is the same for all lanes."""
+        if tree not in self.same:
+            position, self.elements.position = self.elements.position, None
+            self.same[tree] = name = f"same_{len(self.same)}_"
+            self.before.append(Declare(name, self.values.value(tree), self.values.c_type))
+            self.elements.position = position
+        return Name(self.same[tree])
+
+    def along(self, cell: Stmt) -> For:
+        """The loop over lanes of one assignment."""
+        return For("i_", ZERO, N, (cell,), source=self.part.source)
+
+    def function_of_row(self, tree: expr.Call) -> Expr:
+        """A function in the loop over lanes: its results for the row are buffered before the loop."""
+        position = self.elements.position
+        assert position is not None
+        if tree not in self.functions:
+            argument = self.at(Name("i_"), lambda: self.inside.value(tree.arguments[0]))
+            self.functions[tree] = name = f"made_{len(self.functions)}_"
+            cell = Index(Name(name), Name("i_"))
+            first = self.along(Assign(cell, argument, source=self.part.source))
+            self.before += [DeclareArray(name, "float", ROOM), first]
+            if tree.function == "pow":
+                exponent = self.at(Name("i_"), lambda: self.inside.value(tree.arguments[1]))
+                power = Call("opwright_pow_f32", (cell, exponent))
+                self.before.append(self.along(Assign(cell, power, source=self.part.source)))
+            else:
+                self.before.append(made_of_row(tree, name))
+            self.elements.buffered(ZERO)
+            self.elements.position = position
+        return Index(Name(self.functions[tree]), position)
+
+    def read(self, read: Read) -> Expr:
+        """An element in the loop over lanes."""
+        position = self.elements.position
+        assert position is not None
+        if self.lane not in expr.names(read):
+            return self.elements.element(read)
+        if self.inside.anywhere(read):
+            self.elements.placed.clear()
+            return self.elements.element(read)
+        self.elements.position = None
+        row = self.row_of(read)
+        self.elements.position = position
+        return Index(Name(row), cache_lines.place(position, self.by.get(read)))
+
+    def row_of(self, read: Read) -> str:
+        """The name of a row, which is declared before the loop."""
+        if read not in self.rows:
+            self.rows[read] = self._row(read)
+        return self.rows[read]
+
+    def widened(self, read: Read) -> Expr:
+        """A number of f16 in the loop over lanes, whose row is converted before the loop."""
+        position = self.elements.position
+        assert position is not None
+        if read not in self.wide:
+            self.elements.position = None
+            self.wide[read] = self._wide(read)
+            self.elements.position = position
+        return Index(Name(self.wide[read]), cache_lines.place(position, self.by.get(read)))
+
+    def _wide(self, read: Read) -> str:
+        """The name of a row as f32; cells with a stride are taken from where they are."""
+        elements, name = self.elements, f"wide_{len(self.wide)}_"
+        step = elements.step(read)
+        if step is None or elements.crossing:
+            first: Expr = Name(self.row_of(read))
+            step, by = ONE, self.by.get(read)
+        else:
+            first, by = elements.address(read), self.spread(read, self.named(read)[0], step)
+        self.before.append(DeclareArray(name, "float", ROOM))
+        self.before.append(Do(Call("opwright_from_row_f16", (first, step, self.cells(by), Name(name)))))
+        elements.buffered(ZERO)
+        return name
+
+    def named(self, read: Read) -> tuple[str, str, str]:
+        """Names for a row, its buffer, and its first cell."""
+        number = sum(other.tensor == read.tensor for other in {**self.rows, **self.wide})
+        end = f"{number}_" if number else ""
+        self.elements.used.add(read.tensor)
+        return f"{read.tensor}_row_{end}", f"{read.tensor}_room_{end}", f"{read.tensor}_first_{end}"
+
+    def _row(self, read: Read) -> str:
+        elements = self.elements
+        name, room, _ = self.named(read)
+        c_type, dtype = elements.c_type(read.tensor), elements.dtype(read.tensor)
+        step = elements.step(read)
+        pointer = f"const {c_type} *restrict"
+        if step == ONE:
+            self.before.append(Declare(name, elements.address(read), pointer, changes=True))
+            return name
+        if step is not None and self.beside is not None:
+            self.beside[step] = ONE
+            self.before.append(Declare(name, elements.address(read), pointer, changes=True))
+            self.fetched(dtype, name)
+            return name
+        if step is not None and (kept := across.row(elements, read, step, elements.address(read))) is not None:
+            self.before.append(Declare(name, kept, pointer, changes=True))
+            return name
+        self.before.append(DeclareArray(room, c_type, ROOM))
+        wrapped = bends.wrapped(elements, read, room) if step is None else None
+        if wrapped is not None:
+            elements.buffered(ZERO)
+            self.before.append(Declare(name, wrapped, pointer, changes=True))
+            return name
+        if step is None and (end := bends.ends(elements, read)) is not None:
+            elements.buffered(ZERO)
+            self.before += bends.pieces(elements, read, room, end)
+            return room
+        if step is None:
+            return self._gathered(read, name, room)
+        by = self.spread(read, name, step)
+        elements.buffered(step, by or ONE)
+        row = Call(f"opwright_row_{dtype}", (elements.address(read), step, self.cells(by), Name(room)))
+        self.before.append(Declare(name, row, pointer, changes=True))
+        self.fetched(dtype, name)
+        return name
+
+    def _gathered(self, read: Read, name: str, room: str) -> str:
+        """A row without a fixed stride from cell to cell, or one that may have none."""
+        elements, dtype = self.elements, self.elements.dtype(read.tensor)
+        self.gathers, elements.position = True, Name("i_")
+        gathered = Assign(Index(Name(room), Name("i_")), elements.element(read), source=self.part.source)
+        elements.position = None
+        elements.buffered(ZERO)
+        flat, stride = elements.flat(read)
+        if flat is None:
+            self.before.append(For("i_", ZERO, N, (gathered,), source=self.part.source, unroll=GATHERED))
+            return room
+        gaps = Name(f"{name}gaps_")
+        self.before.append(Declare(gaps.name, Conditional(flat, ZERO, N)))
+        self.before.append(For("i_", ZERO, gaps, (gathered,), source=self.part.source, unroll=GATHERED))
+        here = Conditional(
+            flat, Call(f"opwright_row_{dtype}", (elements.address(read), stride, N, Name(room))), Name(room)
+        )
+        self.before.append(Declare(name, here, f"const {elements.c_type(read.tensor)} *restrict", changes=True))
+        return name
+
+    def fetched(self, dtype: str, row: str) -> None:
+        """Fetches what follows a row in memory while functions of it are computed."""
+        if any(map(self.inside.of_rows, expr.walk(self.formula.value))):
+            bytes_ = product(N, nodes.integer(DTYPES[dtype].size))
+            self.before.append(Do(Call("opwright_fetch", (Binary("+", Name(row), N), bytes_))))
+
+    def cells(self, by: Expr | None) -> Expr:
+        """How many cells a row has in memory."""
+        return N if by is None else Conditional(by, N, cache_lines.cells_of(self.narrowest()))
+
+    def spread(self, read: Read, row: str, step: Expr) -> Expr | None:
+        """1, or 0 if one cell makes a row that is stored a line at a time; None of rows that have all their cells."""
+        elements = self.elements
+        tensor = next((tensor for tensor in elements.op.inputs if tensor.name == read.tensor), None)
+        stretches = tensor is not None and (tensor.broadcast or tensor.optional)
+        if not (self.lined and stretches) or not nodes.names(step) <= elements.declared.keys():
+            return None
+        elements.stretches = True
+        self.by[read] = elements.constant(f"{row.replace('_row_', '_by_')}", Binary("!=", step, ZERO))
+        return self.by[read]
+
+
+def made_of_row(tree: expr.Call, row: str) -> Stmt:
+    """Applies a function to a row, in place."""
+    return Do(Call(f"opwright_{tree.function}_row_f32", (Name(row), N)))
