@@ -35,6 +35,7 @@ STEPPED = [
 ]
 # Inputs of f32 in which no operation computes a gradient: of derivative 0, of whole numbers, or stated by an attribute.
 WITHOUT = {
+    "attention": {"mask"},
     "batch_norm_forward_training": {"mean", "variance"},
     "dropout": {"src", "seed", "offset", "probability"},
     "dequantize": {"src"},
