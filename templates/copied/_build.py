@@ -22,7 +22,7 @@ from typing import Any
 import cffi
 
 from . import _cache, _compiler, _entries
-from ._errors import BuildError
+from ._errors import NO_MEMORY, BuildError
 from ._threads import cpu_count
 from ._units import Target, Unit, buildable, python_include, targets
 
@@ -45,7 +45,7 @@ def build(units: Sequence[Unit], progress: Progress | None = None) -> list[Path]
     wanted = [buildable(targets(unit)) for unit in units]
     try:
         entries = ensure(wanted, folder, compiler, progress)
-    except MemoryError as error:
+    except NO_MEMORY as error:
         raise BuildError(f"kernels cannot be built: there is not enough memory ({error})") from error
     return [entry / target.file for target, entry in zip(wanted, entries, strict=True)]
 

@@ -10,6 +10,9 @@ import copyreg
 
 from ._words import MAX_LETTERS, literal, shortened
 
+NO_MEMORY = (MemoryError, SystemError)
+"""What Python raises without memory: a SystemError, if there is none for an error either."""
+
 
 class BuildError(RuntimeError):
     """The kernels can be neither found nor compiled; the message says why and what to do."""

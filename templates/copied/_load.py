@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import cffi
 
-from ._errors import BuildError
+from ._errors import NO_MEMORY, BuildError
 from ._units import Mode, Target, Unit, buildable, modes, targets
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def load(unit: Unit, progress: Progress | None = None) -> Library:
             return library
         wanted = targets(unit)
         return _known(wanted) or _make(wanted, progress)
-    except MemoryError as error:
+    except NO_MEMORY as error:
         raise BuildError(f"{unit.name} cannot be built or loaded: there is not enough memory ({error})") from error
 
 
