@@ -202,6 +202,12 @@ from opwright_kernels import _build
 
 sysconfig.get_config_vars()
 
+# The stack grows within the limit, too, and the process dies where it cannot: it is large before.
+nested = []
+for _ in range(600):
+    nested = [nested]
+repr(nested)
+
 convolve = ok.convolution  # loads the module
 room, user = int(sys.argv[1]), int(sys.argv[2])
 x, w = np.ones((1, 9, 16), np.float32), np.ones((3, 16, 8), np.float32)
