@@ -256,11 +256,12 @@ static bool walked(const planner *t, const opw_pair *walk, int64_t *extent, int6
 // How far neighbours lie apart in an array, along all of its axes that the letter walks.
 static int64_t apart_in(const planner *t, const opw_lanes *letter, const char *name)
 {
-    int64_t found = 0, extent, step;
+    opw_int found = 0;
+    int64_t extent, step;
     for (const opw_pair *walk = letter->walks; walk->name != NULL; ++walk) {
         found += strcmp(walk->name, name) == 0 && walked(t, walk, &extent, &step) ? step : 0;
     }
-    return llabs(found);
+    return (int64_t)opw_min(opw_max(found, -found), INT64_MAX);
 }
 
 // Whether all axes of a letter lie as one in the arrays that it walks.
@@ -268,14 +269,15 @@ static bool joined(const planner *t, const opw_lanes *letter)
 {
     const opw_extent own = opw_axis(&t->x->found.letters, letter->letter);
     for (const opw_pair *walk = letter->walks; walk->name != NULL; ++walk) {
-        int64_t steps[OPWRIGHT_AXES], cells = 1;
+        int64_t steps[OPWRIGHT_AXES];
+        opw_int cells = 1;
         const int64_t count = strides_of(t, walk->name, walk->value, steps);
         for (int64_t n = 1; n <= count && n <= own.count; ++n) {
             const int64_t extent = (int64_t)own.at[own.count - n];
-            if (extent != 1 && steps[count - n] != cells * steps[count - 1]) {
+            if (extent != 1 && steps[count - n] != opw_mul(cells, steps[count - 1])) {
                 return false;
             }
-            cells *= extent;
+            cells = opw_mul(cells, extent);
         }
     }
     return own.count > 0;
@@ -333,7 +335,7 @@ static bool nearest(const candidate *made, int64_t count, int64_t at)
     for (int64_t n = 0; n < count; ++n) {
         if (n != at && made[n].extent >= ENOUGH) {
             any = true;
-            all = all && FARTHER * made[at].apart <= made[n].apart;
+            all = all && opw_mul(FARTHER, made[at].apart) <= made[n].apart;
         }
     }
     return any && all;
