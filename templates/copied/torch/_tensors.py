@@ -71,11 +71,17 @@ def _written(tensor: torch.Tensor) -> Array:
     dtype = NUMPY.get(tensor.dtype)
     if dtype is None or tensor.is_neg() or tensor.is_conj() or tensor.device.type != "cpu":
         raise TypeError(tensor.dtype)
-    size = tensor.element_size()
-    span = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride())) + 1
-    room: Any = (ctypes.c_char * (span * size if tensor.numel() else 0)).from_address(tensor.data_ptr())
-    strides = [stride * size for stride in tensor.stride()]
+    room: Any = (ctypes.c_char * _reach(tensor)).from_address(tensor.data_ptr())
+    strides = [stride * tensor.element_size() for stride in tensor.stride()]
     return np.ndarray(tuple(tensor.shape), dtype, room, strides=strides)
+
+
+def _reach(tensor: torch.Tensor) -> int:
+    """The bytes from a tensor's first cell to the end of its last one."""
+    if not tensor.numel():
+        return 0
+    last = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride()))
+    return (last + 1) * tensor.element_size()
 
 
 def array(name: str, tensor: torch.Tensor, written: bool = False) -> Array:
@@ -106,10 +112,8 @@ def is_freed(tensor: torch.Tensor) -> bool:
     """Whether the memory of a tensor ends before its last element, as it does after a resize of its storage."""
     if not tensor.numel():
         return False
-    last = tensor.storage_offset()
-    for extent, stride in zip(tensor.shape, tensor.stride()):
-        last += (extent - 1) * stride
-    return tensor.untyped_storage().nbytes() < (last + 1) * tensor.element_size()
+    end = tensor.storage_offset() * tensor.element_size() + _reach(tensor)
+    return tensor.untyped_storage().nbytes() < end
 
 
 def freed(name: str) -> Refusal:

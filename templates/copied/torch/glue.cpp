@@ -190,6 +190,13 @@ const c10::DispatchKeySet PLAIN =
     c10::getAutocastRelatedKeySetFromBackend(c10::BackendComponent::CPUBit) |
     c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView);
 
+// The bytes from a tensor's first cell to the end of its last one. It is not empty.
+uint64_t reach(const c10::TensorImpl *tensor) {
+    int64_t last = 0;
+    for (int64_t axis = 0; axis < tensor->dim(); ++axis) last += (tensor->size(axis) - 1) * tensor->stride(axis);
+    return static_cast<uint64_t>(last + 1) * tensor->itemsize();
+}
+
 // Whether a tensor is nothing but dense memory of the CPU that is there, up to its last element.
 bool is_plain(const at::TensorBase &tensor) {
     const c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
@@ -198,9 +205,7 @@ bool is_plain(const at::TensorBase &tensor) {
         impl->has_symbolic_sizes_strides() || impl->numel() <= 0) {
         return false;
     }
-    int64_t last = impl->storage_offset();
-    for (int64_t axis = 0; axis < impl->dim(); ++axis) last += (impl->size(axis) - 1) * impl->stride(axis);
-    return impl->storage().nbytes() >= (static_cast<size_t>(last) + 1) * impl->itemsize();
+    return impl->storage().nbytes() >= static_cast<uint64_t>(impl->storage_offset()) * impl->itemsize() + reach(impl);
 }
 
 bool describe_list(const c10::IValue &value, Key &key) {
@@ -294,10 +299,8 @@ uintptr_t address(const c10::IValue &value) { return address(value.toTensor().co
 
 // The first byte of a tensor's cells and the one past the last.
 std::pair<uintptr_t, uintptr_t> span(const at::Tensor &tensor) {
-    int64_t last = 0;
-    for (int64_t axis = 0; axis < tensor.dim(); ++axis) last += (tensor.size(axis) - 1) * tensor.stride(axis);
     const uintptr_t begin = address(tensor.const_data_ptr());
-    return {begin, begin + static_cast<uintptr_t>(last + 1) * tensor.element_size()};
+    return {begin, begin + reach(tensor.unsafeGetTensorImpl())};
 }
 
 // Whether the memory of an argument, which is written, may be that of another one, too.
