@@ -75,6 +75,26 @@ static inline int64_t opwright_apart(int64_t first, int64_t second)
     return -16 < first && first < 16 && -16 < second && second < 16 ? OPWRIGHT_ROOM : 64;
 }
 
+// Whether a run has many rows of few cells.
+static inline int opwright_short(int64_t rank, const int64_t *extents)
+{
+    return rank == 2 && 0 < extents[1] && extents[1] <= 128 && extents[0] >= 64;
+}
+
+// Whether the rows of an array follow one another, or are the same, or one cell.
+static inline int opwright_repeats(const int64_t *extents, const int64_t *strides)
+{
+    return strides[1] == 1 ? strides[0] == extents[1] || strides[0] == 0 : strides[1] == 0 && strides[0] == 0;
+}
+
+// How many cells a block of short rows has: whole rows, and whole lines of any type where so many fit.
+static inline int64_t opwright_short_rows(int64_t cells, int64_t maximum)
+{
+    const int64_t most = opwright_min(maximum, 2048), lines = cells * (64 / opwright_min(cells & -cells, 64));
+    const int64_t each = lines <= most ? lines : cells;
+    return most / each * each;
+}
+
 // How many neighbours a task has a block of: all that there may be, or fewer where tasks would be too few for all parts.
 static inline int64_t opwright_block(int64_t along, int64_t others, int64_t parts, int64_t maximum)
 {
@@ -941,6 +961,18 @@ static inline float *opwright_kept_f32(float *at, int64_t step, int64_t n, float
     return room;
 }
 
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const float *opwright_repeated_f32(const float *from, const int64_t *strides, int64_t n, int64_t count, float *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
+    return room;
+}
+
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
 // caches, which takes whole lines.
 static inline float *opwright_place_f32(float *at, int64_t step, int64_t n, int64_t rows, float *room)
@@ -1151,6 +1183,18 @@ static inline opwright_bf16 *opwright_kept_bf16(opwright_bf16 *at, int64_t step,
     return room;
 }
 
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const opwright_bf16 *opwright_repeated_bf16(const opwright_bf16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_bf16 *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
+    return room;
+}
+
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
 // caches, which takes whole lines.
 static inline opwright_bf16 *opwright_place_bf16(opwright_bf16 *at, int64_t step, int64_t n, int64_t rows, opwright_bf16 *room)
@@ -1331,6 +1375,18 @@ static inline opwright_f16 *opwright_kept_f16(opwright_f16 *at, int64_t step, in
         return at;
     }
     (void)opwright_row_f16(at, step, n, room);
+    return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const opwright_f16 *opwright_repeated_f16(const opwright_f16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_f16 *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
     return room;
 }
 
@@ -1517,6 +1573,18 @@ static inline int32_t *opwright_kept_s32(int32_t *at, int64_t step, int64_t n, i
     return room;
 }
 
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const int32_t *opwright_repeated_s32(const int32_t *from, const int64_t *strides, int64_t n, int64_t count, int32_t *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
+    return room;
+}
+
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
 // caches, which takes whole lines.
 static inline int32_t *opwright_place_s32(int32_t *at, int64_t step, int64_t n, int64_t rows, int32_t *room)
@@ -1697,6 +1765,18 @@ static inline double *opwright_kept_f64(double *at, int64_t step, int64_t n, dou
         return at;
     }
     (void)opwright_row_f64(at, step, n, room);
+    return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const double *opwright_repeated_f64(const double *from, const int64_t *strides, int64_t n, int64_t count, double *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
     return room;
 }
 
@@ -1883,6 +1963,18 @@ static inline int8_t *opwright_kept_s8(int8_t *at, int64_t step, int64_t n, int8
     return room;
 }
 
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const int8_t *opwright_repeated_s8(const int8_t *from, const int64_t *strides, int64_t n, int64_t count, int8_t *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
+    return room;
+}
+
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
 // caches, which takes whole lines.
 static inline int8_t *opwright_place_s8(int8_t *at, int64_t step, int64_t n, int64_t rows, int8_t *room)
@@ -2063,6 +2155,18 @@ static inline uint8_t *opwright_kept_u8(uint8_t *at, int64_t step, int64_t n, ui
         return at;
     }
     (void)opwright_row_u8(at, step, n, room);
+    return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_repeated_u8(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
     return room;
 }
 
@@ -2249,6 +2353,18 @@ static inline uint8_t *opwright_kept_boolean(uint8_t *at, int64_t step, int64_t 
     return room;
 }
 
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_repeated_boolean(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
+    return room;
+}
+
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
 // caches, which takes whole lines.
 static inline uint8_t *opwright_place_boolean(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
@@ -2429,6 +2545,18 @@ static inline uint8_t *opwright_kept_f8_e4m3(uint8_t *at, int64_t step, int64_t 
         return at;
     }
     (void)opwright_row_f8_e4m3(at, step, n, room);
+    return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_repeated_f8_e4m3(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
     return room;
 }
 
@@ -2615,6 +2743,18 @@ static inline uint8_t *opwright_kept_f8_e5m2(uint8_t *at, int64_t step, int64_t 
     return room;
 }
 
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_repeated_f8_e5m2(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
+    return room;
+}
+
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
 // caches, which takes whole lines.
 static inline uint8_t *opwright_place_f8_e5m2(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
@@ -2795,6 +2935,18 @@ static inline uint8_t *opwright_kept_s4(uint8_t *at, int64_t step, int64_t n, ui
         return at;
     }
     (void)opwright_row_s4(at, step, n, room);
+    return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_repeated_s4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
     return room;
 }
 
@@ -2981,6 +3133,18 @@ static inline uint8_t *opwright_kept_u4(uint8_t *at, int64_t step, int64_t n, ui
     return room;
 }
 
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_repeated_u4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
+    return room;
+}
+
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
 // caches, which takes whole lines.
 static inline uint8_t *opwright_place_u4(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
@@ -3164,6 +3328,18 @@ static inline int64_t *opwright_kept_s64(int64_t *at, int64_t step, int64_t n, i
     return room;
 }
 
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const int64_t *opwright_repeated_s64(const int64_t *from, const int64_t *strides, int64_t n, int64_t count, int64_t *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
+    return room;
+}
+
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
 // caches, which takes whole lines.
 static inline int64_t *opwright_place_s64(int64_t *at, int64_t step, int64_t n, int64_t rows, int64_t *room)
@@ -3344,6 +3520,18 @@ static inline uint64_t *opwright_kept_u64(uint64_t *at, int64_t step, int64_t n,
         return at;
     }
     (void)opwright_row_u64(at, step, n, room);
+    return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint64_t *opwright_repeated_u64(const uint64_t *from, const int64_t *strides, int64_t n, int64_t count, uint64_t *room)
+{
+    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
+        return from;
+    }
+    for (int64_t i = 0; i < count; i += n) {
+        opwright_copied(room + i, from, n * (int64_t)sizeof *room);
+    }
     return room;
 }
 

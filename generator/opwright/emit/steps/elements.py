@@ -22,7 +22,7 @@ from ...language.expr import Read
 from ...language.model import SPATIAL_AXES, Op
 from ...language.types import symbol_kinds
 from .. import nodes
-from ..nodes import ONE, ZERO, Binary, Call, Conditional, Declare, DeclareArray, Expr, Index, Member, Name
+from ..nodes import ONE, ZERO, Binary, Call, Conditional, Declare, DeclareArray, Expr, Index, Member, Name, Stmt
 
 SIZES, BEGIN, END = Name("sizes_"), Name("begin_"), Name("end_")
 BLOCK = 4096  # lanes of a block if no row needs a buffer and no intermediate has more than one cell per lane
@@ -71,6 +71,7 @@ class Elements:
         # the letter of tasks along which rows are turned, those rows, and where they are kept
         self.crossing, self.crossed = crossing(op, found.program, phase, lanes or "")
         self.rooms: list[DeclareArray] = []
+        self.repeated: list[Stmt] = []  # what makes long rows of short ones, for all tasks
         self.grown = grown(op, found, phase, row, lanes, self.is_number)
 
     @property
@@ -344,9 +345,7 @@ class Elements:
 
     def own_axes(self, array: Array) -> dict[int, str]:
         """The axes of a private array that are letters of tasks."""
-        if array.name not in self.staged.private:
-            return {}
-        walkers = self.program.walkers(array.name)
+        walkers = self.program.walkers(array.name) if array.name in self.staged.private else ()
         return {number: letter for number, letter in enumerate(walkers) if letter in self.phase.own}
 
     def _between(self, array: Array, read: Read) -> Iterator[Term]:

@@ -20,7 +20,7 @@ from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Expr, For, If, Index, Member, Name, Stmt
-from . import choices, close, endings, fusion, planes, quotients, wholes
+from . import choices, close, endings, fusion, planes, quotients, repeats, wholes
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
@@ -71,6 +71,7 @@ class Lowering(Tasks):
         self.sums = 0  # names of accumulators of reductions over lanes
 
     def body(self) -> tuple[Stmt, ...]:
+        repeats.begun(self)
         steps = [wholes.named(step, self.known(), self.wholes) for step in self.statements()]
         if self.lanes is not None and not self.blocked:
             steps = quotients.tabled(self, steps)

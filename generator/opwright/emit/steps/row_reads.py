@@ -29,7 +29,7 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import across, bends, cache_lines
+from . import across, bends, cache_lines, repeats
 from .elements import ROOM, Elements, product
 from .values import LaneValues, Values
 
@@ -153,7 +153,8 @@ class RowReads:
             first: Expr = Name(self.row_of(read))
             step, by = ONE, self.by.get(read)
         else:
-            first, by = elements.address(read), self.spread(read, self.named(read)[0], step)
+            by = self.spread(read, self.named(read)[0], step)
+            first = repeats.begin(elements, read, step)
         self.before.append(DeclareArray(name, "float", ROOM))
         self.before.append(Do(Call("opwright_from_row_f16", (first, step, self.cells(by), Name(name)))))
         elements.buffered(ZERO)
@@ -197,7 +198,8 @@ class RowReads:
             return self._gathered(read, name, room)
         by = self.spread(read, name, step)
         elements.buffered(step, by or ONE)
-        row = Call(f"opwright_row_{dtype}", (elements.address(read), step, self.cells(by), Name(room)))
+        begin = repeats.begin(elements, read, step)
+        row = Call(f"opwright_row_{dtype}", (begin, step, self.cells(by), Name(room)))
         self.before.append(Declare(name, row, pointer, changes=True))
         self.fetched(dtype, name)
         return name

@@ -32,6 +32,7 @@ from ..nodes import (
     Name,
     Stmt,
 )
+from . import repeats
 from .elements import BEGIN, END, ROOM, TURNED
 from .groups import Grouped, in_groups, rows_of_tasks, task_of_group
 from .loops import Loop, Loops, letter_of
@@ -89,7 +90,7 @@ class Tasks(Loops):
 
     def room_of_tables(self) -> list[Stmt]:
         """Rows that tasks keep, the tables, and the first lane of those that each loop over lanes fills."""
-        rows: list[Stmt] = list(self.rooms)
+        rows: list[Stmt] = [*self.rooms, *self.repeated]
         rows += [DeclareArray(name, "int64_t", self.rows_of(value) * ROOM) for value, name in self.tables.items()]
         return [*rows, *([Declare("filled_", NONE, changes=True)] if self.tables and not self.blocked else [])]
 
@@ -269,7 +270,8 @@ class Tasks(Loops):
             maximum = self.max_lanes()
             if self.blocked:
                 along, others = self.along(), nodes.chain("*", [extent for _, extent in digits], ONE)
-                block = self.constant("block_", Call("opwright_block", (along, others, Name("parts_"), maximum)))
+                plain = Call("opwright_block", (along, others, Name("parts_"), maximum))
+                block = self.constant("block_", repeats.block(self, maximum, plain))
                 # Tasks that follow one another have the same block where letters are counted. Rows of the letter of
                 # lanes are few: most often one.
                 rows = bool(digits) and digits[-1][0] == f"{self.lanes.name}_row_"

@@ -1,0 +1,57 @@
+"""Short rows beside one that is the same for all of them, or one cell: they are taken as long ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import opwright_kernels as kernels
+import pytest
+from support.generated import rng
+from support.rulings import DTYPES
+
+pytestmark = pytest.mark.usefixtures("isa")
+
+
+def drawn(random: np.random.Generator, extents: tuple[int, ...], dtype: str, form: str) -> Any:
+    """Small integers in memory as they stand, with gaps after rows or between cells, or with rows at one place."""
+    rows, cells = extents
+    if form == "once":
+        return np.broadcast_to(random.integers(-8, 9, (1, cells)).astype(DTYPES[dtype]), extents)
+    room = random.integers(-8, 9, (rows, 2 * cells + 3)).astype(DTYPES[dtype])
+    return {"plain": np.ascontiguousarray(room[:, :cells]), "gap": room[:, :cells], "apart": room[:, : 2 * cells : 2]}[
+        form
+    ]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_short_rows_beside_one_row_or_cell_give_what_numpy_gives(dtype: str) -> None:
+    """Rows around the bounds of what is repeated, on either side, in every order of memory, for every thread count."""
+    random = rng("short rows", dtype)
+    forms = ("plain", "plain", "gap", "apart", "once")
+    for _ in range(60):
+        cells = int(random.choice([1, 2, 7, 16, 31, 64, 65, 99, 100, 127, 128, 129]))
+        rows = int(random.choice([63, 64, 65, 300, 1000]))
+        large = drawn(random, (rows, cells), dtype, str(random.choice(forms)))
+        small = drawn(random, (1, cells), dtype, str(random.choice(forms)))
+        small = [small, small[0], small[:, :1], np.ascontiguousarray(small[0])][int(random.integers(4))]
+        given = (large, small) if random.integers(2) else (small, large)
+        out = drawn(random, (rows, cells), dtype, str(random.choice(forms[:4]))).copy(order="K")
+        out = out if random.integers(2) else np.full((rows, cells + 5), 77, DTYPES[dtype])[:, :cells]
+        wanted = given[0].astype(np.float32) - given[1].astype(np.float32)
+        for threads in (1, 2, 5):
+            out[...] = 77
+            kernels.subtract(*given, out=out, threads=threads)
+            assert (out.astype(np.float32) == wanted).all(), (given[0].shape, given[0].strides, given[1].strides)
+
+
+def test_three_inputs_choose_cell_by_cell_in_short_rows() -> None:
+    random = rng("short choices")
+    for rows, cells in ((64, 100), (257, 33), (1000, 128), (640, 3)):
+        shapes = [(rows, cells), (cells,), (rows, 1), (1, 1)]
+        for _ in range(6):
+            cond, yes, no = (shapes[int(random.integers(4))] for _ in range(3))
+            test = random.integers(0, 2, cond).astype(bool)
+            one, other = (random.integers(-8, 9, extents).astype(np.float32) for extents in (yes, no))
+            found = kernels.select(test, one, other, threads=2)
+            assert (found == np.where(test, one, other)).all()
