@@ -21,7 +21,12 @@ from ._units import Unit
 LABELS = {DTYPES["float32"]: "f32", DTYPES["bfloat16"]: "bf16", DTYPES["float16"]: "f16"}
 WIDEST = DTYPES["float32"]  # which holds the others
 OF_DIFFERENCES = ("squares", "distances")  # engines that sum these of pairs of elements in place of products
-OWN = {**{name: dtype for dtype, name in LABELS.items()}, **dict.fromkeys(OF_DIFFERENCES, WIDEST)}  # what engines read
+F64 = "f64"  # the engine of products that adds up in f64
+OWN = {  # what engines read
+    **{name: dtype for dtype, name in LABELS.items()},
+    **dict.fromkeys(OF_DIFFERENCES, WIDEST),
+    F64: DTYPES["float64"],
+}
 PRODUCTS = "contraction"  # the engine of products; others are of windows
 TAPS = ("window_taps", "window_taps_wide")  # whose weights are floats
 WIDE = ("window_wide", *TAPS)  # of no use where operands are floats
@@ -30,6 +35,7 @@ FUNCTIONS = {
     **dict.fromkeys(("window_data", "window_weights", "window_channelwise", *WIDE), "window"),
 }
 BYTES = "bytes"  # the engine of signed and unsigned bytes, whose sums are s32
+WITHOUT_WINDOWS = (BYTES, F64)  # engines of products alone
 BYTE_TYPES = {DTYPES["int8"]: 1, DTYPES["uint8"]: 0}  # whether they are signed
 BYTE_SUMS = {DTYPES["int32"]: 0, WIDEST: 1, DTYPES["int64"]: 2, DTYPES["float64"]: 3}  # how its sums are stored
 MAX_BYTE_SUM = 2**31 - 1
@@ -147,11 +153,11 @@ def computes_blocks(label: str, group: str) -> bool:
 
 
 def isas(label: str, group: str = PRODUCTS) -> tuple[_isa.Isa, ...]:
-    """The instruction sets that have an engine; of bytes and of differences, all which have one of floats.
+    """The instruction sets that have an engine; of bytes, f64 and differences, all which have one of floats.
 
     Products by floats are those of floats: no other instructions multiply, or take denormals for zero.
     """
-    floats = label in (BYTES, *OF_DIFFERENCES) or group in TAPS
+    floats = label in (*WITHOUT_WINDOWS, *OF_DIFFERENCES) or group in TAPS
     own = (isa for isa in _isa.ISAS if label in isa.dtypes or floats)
     return tuple(isa for isa in own if "f32" in isa.dtypes or (label in isa.dtypes and group not in TAPS))
 
@@ -194,6 +200,8 @@ def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any], term: str = 
     """
     if not term and dtypes <= BYTE_TYPES.keys() and accumulate in BYTE_SUMS:
         return BYTES
+    if accumulate == OWN[F64] and not term and dtypes <= {OWN[F64], *WIDENED}:
+        return F64
     if accumulate != WIDEST or not dtypes <= LABELS.keys() | BYTE_TYPES.keys():
         return ""
     if term:

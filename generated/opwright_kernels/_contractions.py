@@ -26,6 +26,7 @@ from ._contraction_engines import (
     TAPS,
     WIDENED,
     WIDEST,
+    WITHOUT_WINDOWS,
     Engine,
     engine,
     label_of,
@@ -188,8 +189,7 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
 
 def _stored(label: str, accumulate: np.dtype[Any]) -> tuple[np.dtype[Any], ...]:
     """The dtypes in which an engine writes sums to an output itself."""
-    dtype = OWN.get(label, accumulate)
-    return (DTYPES["int32"], accumulate) if label == BYTES else (WIDEST, dtype)
+    return (DTYPES["int32"] if label == BYTES else accumulate, OWN.get(label, accumulate))
 
 
 @dataclass(frozen=True)
@@ -315,7 +315,11 @@ class _One:
 
     def window(self) -> Product | None:
         """By the engine of convolutions, where operands and sums are related as theirs."""
-        problem = _windows.problem_of(self.placed, self.extents()) if self.slid and self.label != BYTES else None
+        problem = (
+            _windows.problem_of(self.placed, self.extents())
+            if self.slid and self.label not in WITHOUT_WINDOWS
+            else None
+        )
         if problem is None:
             return None
         group = ("window_data", "window_data", "window_weights")[problem.solve]

@@ -254,7 +254,7 @@ class StepKernels(Operation):
             for one in self.contractions:
                 dtypes = {known.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
                 label = _engines.label_of({DTYPES[name] for name in dtypes}, accumulate, one.term)
-                windows = [name for name in self.slid(one) if label != _engines.BYTES]
+                windows = [] if label in _engines.WITHOUT_WINDOWS else self.slid(one)
                 owns = {label, "f32", *(_engines.LABELS.get(DTYPES[name], "f32") for name in dtypes)}
                 wanted |= {(label, _engines.PRODUCTS), *((own, name) for own in owns for name in windows)}
                 wanted -= {("f32", name) for name in _engines.WIDE}

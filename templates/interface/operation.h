@@ -223,9 +223,9 @@ typedef struct opw_engine {
     int64_t (*block_scratch)(const void *problem, int64_t rows);
 } opw_engine;
 
-enum { OPWRIGHT_ENGINES = 6 };
+enum { OPWRIGHT_ENGINES = 7 };
 
-extern const opw_engine opw_engines[OPWRIGHT_ENGINES][OPWRIGHT_ISAS]; // f32, bf16, f16, bytes, squares, distances
+extern const opw_engine opw_engines[OPWRIGHT_ENGINES][OPWRIGHT_ISAS]; // f32, bf16, f16, bytes, squares, distances, f64
 
 typedef struct opw_prepared {
     const opw_engine *engine; // NULL: loops compute it

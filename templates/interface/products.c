@@ -10,6 +10,7 @@ enum {
     WALKS = 64,
     BYTES = 3,                                       // the engine of signed and unsigned bytes
     DIFFERENCES = 4,                                 // the first of those that sum squares of differences, or their absolute values
+    F64 = 6,                                         // the engine that adds up in f64
     MAX_ZERO = 1 << 14,                              // of zero points, so that no correction overflows s32
     ENOUGH = 16,                                     // cells that fill vectors
     LANED_LEAST = 4,                                 // rows and columns, as in contraction_lanes.h of the engine
@@ -269,21 +270,29 @@ static bool once(const shape *made, const bool *widened)
     return alone && cells >= 1 << 19; // copies that stay in a cache cost little
 }
 
+// The data type in which each engine reads operands; bytes have two.
+static const opwright_dtype owns[OPWRIGHT_ENGINES] = {
+    OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16, OPWRIGHT_S8, OPWRIGHT_F32, OPWRIGHT_F32, OPWRIGHT_F64,
+};
+
 // The engine for operands of two dtypes: their own, or the widest of several; -1 if there is none. Sums of another term
 // than products have one of their own, which takes f32.
 static int label_of(opwright_dtype a, opwright_dtype b, opwright_dtype accumulate, opw_term term)
 {
-    const opwright_dtype floats[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16};
     const bool bytes_a = a == OPWRIGHT_S8 || a == OPWRIGHT_U8, bytes_b = b == OPWRIGHT_S8 || b == OPWRIGHT_U8;
     const bool sums = accumulate == OPWRIGHT_S32 || accumulate == OPWRIGHT_F32 || accumulate == OPWRIGHT_S64 ||
                       accumulate == OPWRIGHT_F64;
     int label_a = -1, label_b = -1;
-    for (int n = 0; n < 3; ++n) {
-        label_a = a == floats[n] ? n : label_a;
-        label_b = b == floats[n] ? n : label_b;
+    for (int n = 0; n < BYTES; ++n) {
+        label_a = a == owns[n] ? n : label_a;
+        label_b = b == owns[n] ? n : label_b;
     }
     if (term == OPWRIGHT_OF_PRODUCTS && bytes_a && bytes_b && sums) {
         return BYTES;
+    }
+    if (term == OPWRIGHT_OF_PRODUCTS && accumulate == OPWRIGHT_F64 && (label_a >= 0 || bytes_a || a == OPWRIGHT_F64) &&
+        (label_b >= 0 || bytes_b || b == OPWRIGHT_F64)) {
+        return F64;
     }
     if (accumulate != OPWRIGHT_F32 || (label_a < 0 && !bytes_a) || (label_b < 0 && !bytes_b)) {
         return -1;
@@ -353,9 +362,8 @@ static bool walked(const opw_accessed *access, const char *letter)
 
 static int64_t kind_of(opwright_dtype dtype, int label)
 {
-    const opwright_dtype widened[] = {OPWRIGHT_BF16, OPWRIGHT_F16, OPWRIGHT_S8, OPWRIGHT_U8};
-    const opwright_dtype own[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16};
-    if (label == BYTES || dtype == own[label > BYTES ? 0 : label]) {
+    const opwright_dtype widened[] = {OPWRIGHT_BF16, OPWRIGHT_F16, OPWRIGHT_S8, OPWRIGHT_U8, OPWRIGHT_F32};
+    if (label == BYTES || dtype == owns[label]) {
         return 1;
     }
     int64_t kind = 2;
@@ -506,7 +514,6 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     if (!zero_points(x, one, zeros) || (label != BYTES && (one->zeros[LEFT].name != NULL || one->zeros[RIGHT].name != NULL))) {
         return none;
     }
-    const opwright_dtype own[] = {OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16, accumulate, OPWRIGHT_F32, OPWRIGHT_F32};
     found.engine = label < 0 ? NULL : engine_of(label);
     if (found.engine == NULL) {
         return none;
@@ -514,8 +521,8 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     const opw_array *const output =
         one->output.array != NULL ? opw_array_of(op, arrays, one->output.array) : NULL;
     const opw_array *const unless = opw_array_of(op, arrays, one->unless);
-    const opwright_dtype stored[] = {label == BYTES ? OPWRIGHT_S32 : OPWRIGHT_F32,
-                                     label == BYTES ? accumulate : own[label]};
+    const opwright_dtype stored[] = {label == BYTES ? OPWRIGHT_S32 : accumulate,
+                                     label == BYTES ? accumulate : owns[label]};
     const bool direct = output != NULL && (unless == NULL || !unless->given) &&
                         (output->dtype == stored[0] || output->dtype == stored[1]);
     opw_pair letters[OPWRIGHT_ENTRIES];
@@ -548,7 +555,7 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
             push(&axes, made);
         }
     }
-    const bool mixed[] = {label != BYTES && left_dtype != own[label], label != BYTES && right_dtype != own[label]};
+    const bool mixed[] = {label != BYTES && left_dtype != owns[label], label != BYTES && right_dtype != owns[label]};
     shape made;
     const int64_t most = (255 + llabs(zeros[LEFT])) * (255 + llabs(zeros[RIGHT])); // of a term
     if (!shaped(&axes, reduced, mixed, false, &made) || (label == BYTES && made.terms.extent > INT32_MAX / most) ||

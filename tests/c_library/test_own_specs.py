@@ -12,6 +12,7 @@ from opwright.load import load
 from opwright.oracle.run_steps import compute_steps
 from opwright_kernels import _schedules
 from support.c_library import CLibrary, Refused
+from support.capping import capped_at
 from support.generated import FULL, rng
 from support.package import ROOT, package
 from support.random_chains import ATTENTION
@@ -36,6 +37,21 @@ SOME = (
     "centred_filters",
     "window_partition",
 )
+WIDE = """op: Wide
+revision: 1
+summary: Products that are summed in f64.
+dims: {rows: {symbol: M}, columns: {symbol: N}, terms: {symbol: K}}
+inputs: [{name: a, dims: {M: M, K: K}}, {name: b, dims: {N: N, K: K}}]
+outputs: [{name: dst, dims: {M: M, N: N}}]
+dtypes:
+  - {a: f64, b: f64, dst: f64, accumulate: f64}
+  - {a: f32, b: f32, dst: f64, accumulate: f64}
+semantics:
+  ranges: {m: M, n: N, k: K}
+  steps:
+    - sums[m, n] += a[m, k] * b[n, k]
+    - dst[m, n] = max(sums[m, n], -1)
+"""
 NAMES = sorted({path.stem for path in FORMULAS.glob("*.yaml")}) if FULL else SOME
 CALLS = 60 if FULL else 12
 
@@ -97,6 +113,26 @@ def test_steps_in_blocks_have_the_same_bits_as_in_python(tmp_path: Path) -> None
         found = np.empty(shapes[0], np.float32)
         built.run("causal_attention", built.call("causal_attention", inputs, {}, [found]))
         assert found.tobytes() == module.causal_attention(*inputs).tobytes()
+
+
+def test_products_of_f64_have_the_same_bits_as_in_python(tmp_path: Path) -> None:
+    needs("cmake", "gcc")
+    library, module = package({"wide.yaml": WIDE}, tmp_path, "wide_in_c")
+    if "avx2" not in usable(module):
+        pytest.skip("this CPU lacks avx2")
+    spec, output = str(tmp_path / "wide_in_c-project/spec/specs"), str(tmp_path / "wide_in_c")
+    assert cli.main(["export", str(tmp_path / "source"), "--c", "--spec", spec, "--output", output]) == 0
+    run("cmake", "-S", tmp_path / "source", "-B", tmp_path / "build", "-DOPWRIGHT_ISAS=avx2", CC="gcc")
+    run("cmake", "--build", tmp_path / "build", "-j2")
+    built, draw = CLibrary(next((tmp_path / "build").glob("*.so")), library), rng("f64 in C")
+    for rows, columns, terms in ((65, 40, 700), (5, 130, 64), (1, 9, 3)):
+        for dtype in (np.float64, np.float32):
+            a, b = (draw.standard_normal(shape).astype(dtype) for shape in ((rows, terms), (columns, terms)))
+            found = np.empty((rows, columns), np.float64)
+            built.run("wide", built.call("wide", [a, b], {}, [found]))
+            with capped_at(module, "avx2"):
+                assert "a contraction for avx2" in str(module.explain("wide", a, b))
+                assert found.tobytes() == module.wide(a, b).tobytes()
 
 
 def test_operations_that_are_named_like_an_engine_have_their_kernels(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from opwright.oracle.run_steps import compute_steps
 from support import random_contractions
 from support.capping import capped_at
 from support.package import package
-from support.random_contractions import DTYPES, ROWS, Drawn
+from support.random_contractions import DTYPES, OF_PRODUCTS, Drawn
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 COUNT = 9
@@ -66,6 +66,12 @@ semantics:
     - sums[m, n, p] += a[p, m, k] * b[k, n, p]
     - dst[m, n, p] = max(sums[m, n, p], 1)
 """
+TOLERANCES = {
+    "f32": {"rtol": 1e-4, "atol": 1e-3},
+    "bf16": {"rtol": 2e-2, "atol": 1e-3},
+    "f64": {"rtol": 1e-12, "atol": 1e-11},
+}
+F64 = "  - {src: f64, weights: f64, bias: f64, dst: f64, accumulate: f64}\n"
 REDUCES = (5, 7)  # those of one `reduce`
 PARTLY = {1: random_contractions.PARTLY[0], 3: random_contractions.PARTLY[1]}  # those that loops compute in part
 Made = tuple[Library, ModuleType, list[Drawn]]
@@ -79,7 +85,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         for n in range(COUNT)
     ]
     texts = {f"product{n}.yaml": one.text for n, one in enumerate(drawn)}
-    texts["mat_mul.yaml"] = (SPECS / "mat_mul.yaml").read_text(encoding="utf-8")
+    mat_mul = (SPECS / "mat_mul.yaml").read_text(encoding="utf-8")
+    texts["mat_mul.yaml"] = mat_mul.replace("dtypes:\n", f"dtypes:\n{F64}", 1)
     texts["rows_of_run.yaml"] = ROWS_OF_RUN
     texts["batch_last.yaml"] = BATCH_LAST
     return *package(texts, tmp_path_factory.mktemp("contractions"), "contractions_package"), drawn
@@ -129,7 +136,7 @@ def test_random_products_are_exact_on_every_instruction_set(made: Made, capped: 
     rng = np.random.default_rng([2, len(capped)])
     for one, number in itertools.product(drawn, range(6)):
         steps = int(one.op[7:]) not in REDUCES
-        rows = ROWS if steps else ROWS[::2]
+        rows = OF_PRODUCTS if steps else OF_PRODUCTS[::2]
         read, written = rows[int(rng.integers(len(rows)))]
         attributes = {"made": written} if steps else {}
         inputs = random_contractions.inputs(rng, one, read, 300_000)
@@ -162,7 +169,7 @@ def test_an_output_with_gaps_is_written_where_it_is(made: Made) -> None:
         assert (whole[:, 1::2] == -1).all()
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
 @pytest.mark.parametrize(
     "shape",
     [
@@ -190,14 +197,14 @@ def test_all_threads_give_the_same_bits(made: Made, shape: tuple[int, int, int],
         options = {"transpose_a": transpose_a, "transpose_b": transpose_b}
         found = [kernels.mat_mul(a, b, **options, threads=threads) for threads in (1, 2, 3, 4)]
         wide = (a.T if transpose_a else a).astype(np.float64) @ (b.T if transpose_b else b).astype(np.float64)
-        np.testing.assert_allclose(found[0].astype(np.float64), wide, rtol=2e-2 if dtype == "bf16" else 1e-4, atol=1e-3)
+        np.testing.assert_allclose(found[0].astype(np.float64), wide, **TOLERANCES[dtype])
         assert len({array.tobytes() for array in found}) == 1
 
 
 def test_few_rows_of_many_terms_add_up_exactly_with_any_number_of_columns(made: Made) -> None:
     """Rows and columns are taken in fours, the last ones alone; many rows only beside a matrix beyond the caches."""
     rng = np.random.default_rng(8)
-    for rows, dtype in itertools.product(range(1, 27), ("f32", "bf16")):
+    for rows, dtype in itertools.product(range(1, 27), ("f32", "bf16", "f64")):
         columns, terms = rows + int(rng.integers(1, 70)), int(rng.integers(min(rows, 8) * 128, 4200))
         columns = max(columns, (1 << 18) // terms + 5) if rows > 8 else columns
         a, b = (rng.integers(-2, 3, (count, terms)).astype(DTYPES[dtype]) for count in (rows, columns))

@@ -12,8 +12,10 @@ import ml_dtypes
 import numpy as np
 
 Rng = np.random.Generator
-DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
+DTYPES: dict[str, Any] = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "f64": np.float64}
 ROWS = (("f32", "f32"), ("bf16", "f32"), ("bf16", "bf16"), ("f16", "f32"), ("f16", "f16"))
+OF_PRODUCTS = (*ROWS, ("f32", "f64"), ("f64", "f64"))  # with those that add up in f64
+SUMS = {"f64": "f64"}  # by the type of the output; others are summed in f32
 EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 19, 33)
 
 
@@ -101,12 +103,15 @@ def draw(
         blocks = f"  reduce: {cell} += {value}" + (f"\n  finish: {finish.format(cell, *more)}" if finish else "")
     elif finish:
         blocks = f"  steps:\n    - {sums} += {value}\n    - {cell} = {finish.format(sums, *more)}"
+    own = ROWS if term else OF_PRODUCTS
+    read_from = [f"in_{n}" for n in range(count + len(others))]
     rows = "\n".join(
-        f"  - {{{', '.join(f'in_{n}: {read}' for n in range(count + len(others)))}, out_0: {made}, accumulate: f32}}"
-        for read, made in (ROWS if steps else ROWS[::2])
+        f"  - {{{', '.join(f'{n}: {read}' for n in read_from)}, out_0: {made}, accumulate: {SUMS.get(made, 'f32')}}}"
+        for read, made in (own if steps else own[::2])
     )
-    attributes = """attributes:
-  - {name: made, type: string, values: [f32, bf16, f16], dtype_of: out_0, summary: The data type of the sums.}
+    words = ", ".join(dict.fromkeys(made for _, made in own))
+    attributes = f"""attributes:
+  - {{name: made, type: string, values: [{words}], dtype_of: out_0, summary: The data type of the sums.}}
 """
     text = f"""op: {op}
 revision: 1

@@ -45,7 +45,7 @@ SOURCES = (
 )
 OPERATIONS = f"{FOLDER}/operations"  # the sources of the operations, which may be named like those of SOURCES
 FUNCTIONS = ("", "_workspace", "_infer", "_call")  # what follows an operation's function in the names of its header
-ENGINE_LABELS = ("f32", "bf16", "f16", "bytes", "squares", "distances")
+ENGINE_LABELS = ("f32", "bf16", "f16", "bytes", "squares", "distances", "f64")
 
 
 @dataclass

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 Shape = tuple[int, int]  # rows, vectors
-AMX, SIXTEEN, EIGHT, FOUR = "OPWRIGHT_AMX", "LANES == 16", "LANES == 8", "LANES == 4"
+AMX, SIXTEEN, EIGHT, FOUR = "OPWRIGHT_AMX", "VECTOR_BYTES == 64", "VECTOR_BYTES == 32", "VECTOR_BYTES == 16"
 EVERY = "LANES"
 
 

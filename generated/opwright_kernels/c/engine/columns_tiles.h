@@ -29,7 +29,7 @@ INLINE void columns(const operands *t, const int MA, const int MK) {
     EACH_CHANNEL EACH_TAP if (k < t->taps) vec_store(t->sums + (a * t->pitch + k) * LANES, sum[a][k]);
 }
 
-#if LANES == 16
+#if VECTOR_BYTES == 64
 static void columns_1x3(const operands *o) { columns(o, 1, 3); }
 static void columns_1x6(const operands *o) { columns(o, 1, 6); }
 static void columns_1x9(const operands *o) { columns(o, 1, 9); }
@@ -60,7 +60,7 @@ static void columns_4x2(const operands *o) { columns(o, 4, 2); }
 typedef void tile(const operands *);
 // By taps and channels.
 static tile *const tiles[MAX_COLUMN_TAPS + 1][MAX_COLUMN_CHANNELS + 1] = {
-#if LANES == 16
+#if VECTOR_BYTES == 64
  [3][1] = columns_1x3, [6][1] = columns_1x6, [9][1] = columns_1x9, [12][1] = columns_1x12,
  [3][2] = columns_2x3, [6][2] = columns_2x6, [9][2] = columns_2x9, [2][3] = columns_3x2,
  [4][3] = columns_3x4, [6][3] = columns_3x6, [8][3] = columns_3x8, [1][4] = columns_4x1,

@@ -77,7 +77,7 @@ static bool in_registers(const opwright_contraction *q) {
 // faster than to read right in place. 16x4096x4096, terms side by side, 0.5 to 0.66 of the time (AMD Zen 4, gcc 12.2,
 // f32); with 12 or 24 rows, 1.2 times.
 static bool is_narrow(const opwright_contraction *q) {
-    return !OPWRIGHT_AMX && q->left_term == 1 && (sizeof(elem) == 4 || OPWRIGHT_PAIRS) && q->terms % UNIT_CHANNELS == 0 &&
+    return !OPWRIGHT_AMX && q->left_term == 1 && UNITS_LIE && q->terms % UNIT_CHANNELS == 0 &&
            q->rows > q->columns && q->columns <= 2 * LANES && 5 * q->columns >= 4 * round_up(q->columns, LANES);
 }
 
@@ -113,11 +113,11 @@ static void tiles_of(plan *p, bool registers) {
     p->vectors = max(1, ceil_div(q->columns, LANES));
     p->wide = p->vectors == 1 ? 1 : p->vectors == 3 && MAX_3 >= 8 ? 3 : 2;
     const bool narrow = p->vectors <= p->wide, spread = q->left_row * (int64_t)sizeof(elem) % SET_STRIDE != 0;
-    p->in_place = q->left_term == 1 && (sizeof(elem) == 4 || OPWRIGHT_PAIRS) && q->terms % UNIT_CHANNELS == 0 &&
+    p->in_place = q->left_term == 1 && UNITS_LIE && q->terms % UNIT_CHANNELS == 0 &&
                   (registers || narrow || (spread && (p->vectors <= 2 * p->wide || q->rows * q->left_row * (int64_t)sizeof(elem) <= NEAR_BYTES)));
     p->tiles = max(1, ceil_div(q->rows, p->in_place && !spread ? min(SET_ROWS, max_rows(p->wide)) : max_rows(p->wide)));
     p->units = ceil_div(q->terms, UNIT_CHANNELS);
-    p->chunks = max(1, ceil_div(p->units, narrow && p->in_place ? OWN_BYTES / (p->vectors * LANES * 4) : CHUNK_UNITS));
+    p->chunks = max(1, ceil_div(p->units, narrow && p->in_place ? OWN_BYTES / (p->vectors * LANES * UNIT_BYTES) : CHUNK_UNITS));
     p->chunk = max(1, ceil_div(ceil_div(p->units, p->chunks), LANES)) * LANES;
     p->chunks = ceil_div(p->units, p->chunk);
     p->pitch = p->chunk + LANES;
@@ -131,11 +131,11 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     for (int64_t b = 0; b < q->batches; b++)
         p->products *= q->batch[b];
     tiles_of(p, in_registers(q));
-    const int64_t vector_bytes = p->chunk * LANES * 4;
+    const int64_t vector_bytes = p->chunk * LANES * UNIT_BYTES;
     p->alone = p->products > 1 && (workers <= 1 || p->products >= 2 * workers) &&
                p->vectors * p->chunks * vector_bytes <= ALONE_BYTES;
     const int64_t near = q->right_term == q->columns && q->rows <= DENSE_ROWS ? DENSE_BYTES : NEAR_BYTES;
-    p->right_in_place = sizeof(elem) == 4 && q->right_column == 1 && q->columns % LANES == 0 && q->rows <= NEAR_ROWS &&
+    p->right_in_place = sizeof(elem) == UNIT_BYTES && q->right_column == 1 && q->columns % LANES == 0 && q->rows <= NEAR_ROWS &&
                         q->right_term >= 0 && q->terms * q->right_term * (int64_t)sizeof(elem) <= near;
     p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = BLOCK_TILES;
     if (!p->alone) {
@@ -154,7 +154,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
                 p->share = ceil_div(panels, shares) * p->wide;
             }
         }
-        const int64_t whole = p->chunks * q->rows * p->pitch * 4;
+        const int64_t whole = p->chunks * q->rows * p->pitch * UNIT_BYTES;
         const bool spreads = workers <= 1 || p->tiles == 1 || p->vectors > (workers - 1) * p->wide; // a panel for each worker
         p->own = spreads && !p->right_in_place && p->tiles <= OWN_TILES && p->chunks > 0 && (p->in_place || whole <= OWN_COPIED);
         if (p->own) {
@@ -163,21 +163,21 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
             const int64_t least = q->right_column == 1 ? min(OWN_VECTORS, ceil_div(p->vectors, max(1, workers))) : 1;
             p->share = round_up(max(least, min(fair, OWN_BYTES / vector_bytes)), p->wide);
         }
-        p->copied_bytes = p->stage_chunks * q->rows * p->pitch * 4;
+        p->copied_bytes = p->stage_chunks * q->rows * p->pitch * UNIT_BYTES;
         p->copied = !p->in_place && (p->own || (!p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES));
     }
     if (q->finished) {
-        p->share = max(1, min(p->share, FINISHED_BYTES / (p->block * max_rows(p->wide) * LANES * 4)) / p->wide) * p->wide;
+        p->share = max(1, min(p->share, FINISHED_BYTES / (p->block * max_rows(p->wide) * LANES * UNIT_BYTES)) / p->wide) * p->wide;
         if (p->alone)
-            p->share = p->vectors, p->block = max(1, min(p->block, FINISHED_BYTES / (max_rows(p->wide) * p->vectors * LANES * 4)));
+            p->share = p->vectors, p->block = max(1, min(p->block, FINISHED_BYTES / (max_rows(p->wide) * p->vectors * LANES * UNIT_BYTES)));
     }
     p->copied_bytes = p->copied ? whole_lines(p->copied_bytes) : 0;
     p->blocks = ceil_div(p->tiles, p->block);
     const int64_t rows = (p->own ? p->tiles : p->block) * max_rows(p->wide);
     p->right_bytes = p->own ? p->share * vector_bytes : p->right_in_place ? 0 : p->stage_chunks * p->stage_vectors * vector_bytes;
-    p->left_bytes = p->in_place || p->copied ? 0 : whole_lines(rows * p->pitch * 4);
-    p->sums_bytes = whole_lines(rows * p->share * LANES * 4);
-    p->kept_bytes = OPWRIGHT_AMX && rows > max_rows(p->wide) && p->chunk > PART_UNITS ? rows * round_up(p->wide, 2) * LANES * 4 : 0;
+    p->left_bytes = p->in_place || p->copied ? 0 : whole_lines(rows * p->pitch * UNIT_BYTES);
+    p->sums_bytes = whole_lines(rows * p->share * LANES * UNIT_BYTES);
+    p->kept_bytes = OPWRIGHT_AMX && rows > max_rows(p->wide) && p->chunk > PART_UNITS ? rows * round_up(p->wide, 2) * LANES * UNIT_BYTES : 0;
 }
 
 static int64_t chunk_units(const plan *p, int64_t chunk) { return min(p->chunk, p->units - chunk * p->chunk); }
@@ -198,7 +198,7 @@ static void copy_left(const plan *p, const elem *left, int64_t chunk, int64_t ro
     if (q->left_term == 1) {
         for (int64_t m = 0; m < rows; m++, left += q->left_row, to += p->pitch)
             for (int64_t u = 0; u < units; u += LANES)
-                vec_store((float *)(void *)(to + u), channel_units(left + u * UNIT_CHANNELS, q->terms - first - u * UNIT_CHANNELS));
+                vec_store((real *)(void *)(to + u), channel_units(left + u * UNIT_CHANNELS, q->terms - first - u * UNIT_CHANNELS));
         return;
     }
     for (int64_t u = 0; u < units; u += LANES)
@@ -221,7 +221,7 @@ static void pack_beside(const plan *p, const elem *right, int64_t left, int64_t 
                 const elem *from = right + i * LANES;
                 for (int64_t j = 0; j < UNIT_CHANNELS; j++)
                     __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)(j + AHEAD) * line));
-                vec_store((float *)(void *)(to + (v * units + u * width + i - v) * LANES),
+                vec_store((real *)(void *)(to + (v * units + u * width + i - v) * LANES),
                           unit_line(from, q->right_term, left, 1, lanes - i * LANES));
             }
         }
@@ -243,7 +243,7 @@ static void pack_right(const plan *p, const elem *right, int64_t chunk, int64_t 
             unit *at = to + (v * units + i - v) * LANES;
             if (q->right_term != 1) {
                 for (int64_t u = 0; u < units; u++, from += UNIT_CHANNELS * q->right_term)
-                    vec_store((float *)(void *)(at + u * step),
+                    vec_store((real *)(void *)(at + u * step),
                               unit_line(from, q->right_term, q->terms - term - u * UNIT_CHANNELS, q->right_column, lanes));
                 continue;
             }
@@ -257,18 +257,18 @@ static void pack_right(const plan *p, const elem *right, int64_t chunk, int64_t 
                 vec_transpose(x);
                 UNROLL for (int64_t l = 0; l < LANES; l++)
                     if (u + l < units)
-                        vec_store((float *)(void *)(at + (u + l) * step), x[l]);
+                        vec_store((real *)(void *)(at + (u + l) * step), x[l]);
             }
         }
     }
 }
 
 // Sums of rows that are neighbours in out: turned, so that whole lines are written.
-static void put_turned(const opwright_contraction *q, const sink *put, const float *sums, int64_t pitch, int64_t rows,
+static void put_turned(const opwright_contraction *q, const sink *put, const real *sums, int64_t pitch, int64_t rows,
                        int64_t columns, int64_t worker) {
     opwright_contraction turned = *q;
     exchange(&turned);
-    float lines[LANES][TURNED_ROWS];
+    real lines[LANES][TURNED_ROWS];
     for (int64_t m = 0; m < rows; m += TURNED_ROWS)
         for (int64_t n = 0; n < columns; n += LANES) {
             const int64_t count = min(TURNED_ROWS, rows - m);
@@ -295,13 +295,13 @@ static sink sink_of(const plan *p, const call *c, sink put, int64_t tile, int64_
 
 // Tiles [tile, last) against vectors [first, first + count) of the stage, whose panels are `packed`. Sums of earlier
 // chunks are added: in out if it is float and directly writable, else in `sums`.
-static void multiply(const plan *p, const call *c, const unit *packed, unit *copy, float *sums, const elem *left, sink put,
+static void multiply(const plan *p, const call *c, const unit *packed, unit *copy, real *sums, const elem *left, sink put,
                      int64_t tile, int64_t last, int64_t first, int64_t count) {
-    static const float zeros[LANES];
+    static const real zeros[LANES];
     const opwright_contraction *q = &p->q;
     const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, size = cell_size(&p->q);
     const int64_t lanes = q->columns - (c->first_vector + first) * LANES;
-    const bool beside = stores(q), floats = size == 4;
+    const bool beside = stores(q), floats = size == sizeof(real);
     char *const out = sink_of(p, c, put, tile, first).out;
     for (int64_t chunk = c->first_chunk; chunk < c->first_chunk + c->chunks; chunk++) {
         const int64_t units = chunk_units(p, chunk), before = (chunk - c->first_chunk) * p->chunk;
@@ -312,9 +312,9 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             scalars = c->copied + ((chunk - c->first_chunk) * q->rows + row) * p->pitch;
         else
             copy_left(p, left, chunk, row, rows, copy);
-        const int64_t scalar_row = p->in_place ? q->left_row * (int64_t)sizeof(elem) : p->pitch * 4;
+        const int64_t scalar_row = p->in_place ? q->left_row * (int64_t)sizeof(elem) : p->pitch * UNIT_BYTES;
         const int64_t part = p->kept_bytes > 0 ? PART_UNITS : units;
-        float *const kept = sums + p->sums_bytes / 4;
+        real *const kept = sums + p->sums_bytes / UNIT_BYTES;
         for (int64_t v = 0, width; v < count; v += width) {
             width = panel_width(p, v, count);
             const bool fits = beside && lanes >= (v + width) * LANES;
@@ -337,10 +337,10 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
                 int64_t shaped = 0; // rows of the tile before
                 for (int64_t t = tile; t < last; t++) {
                     const int64_t m = tile_row(p, t) - row, height = tile_row(p, t + 1) - row - m;
-                    float *sum = sums + m * p->share * LANES + v * LANES;
+                    real *sum = sums + m * p->share * LANES + v * LANES;
                     char *to = beside ? out + (m * q->out_row + v * LANES) * size : 0;
                     o.scalars = unit_at(scalars, m * scalar_row);
-                    o.bias = chunk == 0 ? zeros : in_output ? (const float *)(const void *)to : sum;
+                    o.bias = chunk == 0 ? zeros : in_output ? (const real *)(const void *)to : sum;
                     o.out = direct ? (void *)to : (void *)sum;
                     o.shaped = height == shaped;
                     shaped = height;
@@ -354,7 +354,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
 
 // Rows of all columns that are neighbours as a finishing function counts cells: together, so that short ones are not a call
 // each: 4096x64x64 with GELU and a residual 0.93 of the time (AMD Zen 5, gcc 12.2, f32).
-static void put_together(const plan *p, float *sums, const sink *put, int64_t rows, int64_t worker) {
+static void put_together(const plan *p, real *sums, const sink *put, int64_t rows, int64_t worker) {
     const int64_t columns = p->q.columns, pitch = p->share * LANES;
     for (int64_t m = 1; m < rows && pitch != columns; m++)
         memmove(sums + m * columns, sums + m * pitch, (size_t)columns * sizeof *sums);
@@ -362,7 +362,7 @@ static void put_together(const plan *p, float *sums, const sink *put, int64_t ro
 }
 
 // Sums of the same tiles and vectors that no tile has stored.
-static void put_rest(const plan *p, const call *c, float *sums, sink put, int64_t tile, int64_t last, int64_t first,
+static void put_rest(const plan *p, const call *c, real *sums, sink put, int64_t tile, int64_t last, int64_t first,
                      int64_t count, int64_t worker) {
     const opwright_contraction *q = &p->q;
     const int64_t rows = tile_row(p, last) - tile_row(p, tile), lanes = q->columns - (c->first_vector + first) * LANES;
@@ -408,7 +408,7 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
     const int64_t last = min(p->tiles, tile + p->block), count = min(p->share, c->vectors - first);
     char *own = c->workers + worker * worker_bytes(p);
     const unit *packed = p->right_in_place ? (const unit *)(const void *)c->right : c->packed;
-    float *sums = (float *)(void *)(own + p->left_bytes);
+    real *sums = (real *)(void *)(own + p->left_bytes);
     multiply(p, c, packed, (unit *)(void *)own, sums, c->left, c->out, tile, last, first, count);
     put_rest(p, c, sums, c->out, tile, last, first, count, worker);
 }
@@ -419,7 +419,7 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
     const plan *p = c->p;
     call part = *c;
     char *own = c->workers + worker * worker_bytes(p);
-    float *sums = (float *)(void *)(own + p->left_bytes);
+    real *sums = (real *)(void *)(own + p->left_bytes);
     unit *packed = (unit *)(void *)(own + p->left_bytes + p->sums_bytes + p->kept_bytes);
     part.first_vector = task * p->share, part.vectors = min(p->share, p->vectors - part.first_vector), part.chunks = 1;
     for (part.first_chunk = 0; part.first_chunk < p->chunks; part.first_chunk++) {
@@ -446,7 +446,7 @@ static void product_task(const void *context, int64_t task, int64_t worker) {
     const sink put = sink_at(&p->q, c->out, out);
     for (int64_t tile = 0, last; tile < p->tiles; tile = last) {
         last = min(p->tiles, tile + p->block);
-        float *sums = (float *)(void *)(own + p->left_bytes);
+        real *sums = (real *)(void *)(own + p->left_bytes);
         multiply(p, c, panels, (unit *)(void *)own, sums, c->left + left, put, tile, last, 0, p->vectors);
         put_rest(p, c, sums, put, tile, last, 0, p->vectors, worker);
     }
@@ -466,7 +466,7 @@ static void sharing_last(opwright_contraction *q) {
 
 // All cells of out are 0.
 static void clear_task(const void *context, int64_t task, int64_t worker) {
-    static const float zeros[LANES];
+    static const real zeros[LANES];
     const call *c = context;
     const plan *p = c->p;
     int64_t left, right, out;

@@ -4,7 +4,7 @@
 // Any array may have any strides, of either sign; the two operands may also have strides of 0. Rows are
 // the axis of left and out only, columns that of right and out only, batches the axes of all three.
 //
-// Sums use float, for bytes integers. The terms of a cell and their order depend only on the number of terms, never on
+// Sums use float, for f64 double, for bytes integers. The terms of a cell and their order depend only on the number of terms, never on
 // the number of workers or the strides. `scratch` has at least the bytes that the function of the same name returns
 // for team->workers (1 if team is NULL), aligned to 64 bytes.
 
@@ -24,7 +24,7 @@ enum {
 // An operand that is copied first: its original axes; the copy has no gaps, the last axis fastest. If it is bounded, cells
 // outside [begin, end) of an axis are not read, and `fill` in the copy.
 typedef struct opwright_copied {
-    int64_t wanted; // 0: the operand is read in place; 1: copied; 2, 3, 4, 5: it is bf16, f16, s8, u8, and widened to float
+    int64_t wanted; // 0: the operand is read in place; 1: copied; 2 to 6: it is bf16, f16, s8, u8, f32, and widened to the type of sums
     int64_t axes;
     int64_t extent[16], step[16];
     int64_t first; // its first cell
@@ -35,7 +35,7 @@ typedef struct opwright_contraction {
     int64_t rows, columns, terms; // extents
     // Strides, in elements.
     int64_t left_row, left_term, right_term, right_column, out_row, out_column;
-    int64_t elements; // whether out is of the dtype of left and right; otherwise it is float
+    int64_t elements; // whether out is of the dtype of left and right; otherwise it is of the type of sums
     int64_t finished; // whether a finishing function takes the sums: strides of out are then those of its cells
     int64_t batches;  // axes, the first outermost
     int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];

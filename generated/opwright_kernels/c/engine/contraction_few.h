@@ -18,7 +18,7 @@ enum {
     FEW_PAIRED = 4,      // rows beyond which tiles of pairs are faster if right is in the cache: 5x64x128 bf16 1.55, 8x200x64 1.5 times
     FEW_NEAR = 128 << 10, // bytes of right (AMD Zen 4, gcc 12.2)
     FEW_TERMS = 8,       // rows of right that are read at the same time
-    FEW_LANED = sizeof(elem) == 4 ? 32 : 128, // minimum terms per row for a sum over lanes
+    FEW_LANED = sizeof(elem) == UNIT_BYTES ? 32 : 128, // minimum terms per row for a sum over lanes
     FEW_COLUMNS = 1024,  // of a task where columns lie side by side
     FEW_CHAINS = 4,      // independent accumulators
     FEW_SHARING = 4,     // columns that share the loads of left, and rows those of right, where terms are contiguous
@@ -41,7 +41,7 @@ static bool few_fits(const opwright_contraction *q) {
     const bool lanes = q->right_term == 1 && (q->rows <= 2 || near);
     if (OPWRIGHT_PAIRS && q->rows > FEW_PAIRED && q->columns * q->terms * (int64_t)sizeof(elem) <= FEW_NEAR)
         return false;
-    const bool far = sizeof(elem) == 4 && q->columns * q->terms * (int64_t)sizeof(elem) > FEW_FAR;
+    const bool far = sizeof(elem) == UNIT_BYTES && q->columns * q->terms * (int64_t)sizeof(elem) > FEW_FAR;
     const bool few = q->rows <= FEW_ROWS ? q->right_column == 1 || lanes : q->rows <= FEW_LANED_ROWS && far && lanes;
     return few && q->columns > q->rows && q->terms > 0;
 }
@@ -57,11 +57,11 @@ static int64_t few_pitch(const opwright_contraction *q) { return ceil_div(q->ter
 
 // A worker's scratch: a copy of left, and sums of columns.
 static int64_t few_worker_bytes(const opwright_contraction *q) {
-    return whole_lines(q->rows * ((q->terms + LANES) * 4 + FEW_COLUMNS * 4));
+    return whole_lines(q->rows * ((q->terms + LANES + FEW_COLUMNS) * UNIT_BYTES));
 }
 
 // Columns [0, count), `rows` at a time, whose sums are `FEW_COLUMNS` apart. Left lies term by term.
-INLINE void few_terms(const elem *right, int64_t term, int64_t terms, int64_t count, const float *left, float *sums, int rows,
+INLINE void few_terms(const elem *right, int64_t term, int64_t terms, int64_t count, const real *left, real *sums, int rows,
                       int many) {
     for (int64_t n = 0; n < count; n += LANES) {
         vec sum[FEW_ROWS];
@@ -86,7 +86,7 @@ INLINE void few_terms(const elem *right, int64_t term, int64_t terms, int64_t co
     }
 }
 
-INLINE void few_beside(const opwright_contraction *q, const elem *right, int64_t count, const float *left, float *sums, int rows) {
+INLINE void few_beside(const opwright_contraction *q, const elem *right, int64_t count, const real *left, real *sums, int rows) {
     int64_t t = 0;
     for (; t + FEW_TERMS <= q->terms; t += FEW_TERMS)
         few_terms(right + t * q->right_term, q->right_term, FEW_TERMS, count, left + t * rows, sums, rows, true);
@@ -145,7 +145,7 @@ INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const un
 }
 
 // The sums of up to FEW_SHARING columns.
-INLINE void few_group(const elem *right, int64_t column, int64_t terms, int count, const unit *left, int64_t pitch, float *sums,
+INLINE void few_group(const elem *right, int64_t column, int64_t terms, int count, const unit *left, int64_t pitch, real *sums,
                       int rows) {
     vec sum[FEW_SHARING][FEW_SHARING] = {{{0}}};
     if (rows > 2 && count == FEW_SHARING)
@@ -157,12 +157,16 @@ INLINE void few_group(const elem *right, int64_t column, int64_t terms, int coun
             UNROLL for (int r = 0; r < rows; r++) sum[r][c] = one[r][0];
         }
     UNROLL for (int r = 0; r < rows; r++) {
+#if LANES == 2
+        UNROLL for (int c = 0; c < FEW_SHARING; c++) sums[r * FEW_COLUMNS + c] = sum[r][c][0] + sum[r][c][1];
+#else
         const vec added = add_lanes(sum[r], FEW_SHARING);
         memcpy(sums + r * FEW_COLUMNS, &added, FEW_SHARING * sizeof *sums);
+#endif
     }
 }
 
-INLINE void few_laned(const opwright_contraction *q, const elem *right, int64_t count, const unit *left, float *sums, int rows) {
+INLINE void few_laned(const opwright_contraction *q, const elem *right, int64_t count, const unit *left, real *sums, int rows) {
     const int64_t column = q->right_column, terms = q->terms, pitch = few_pitch(q);
     int64_t n = 0;
     for (; n + FEW_SHARING <= count; n += FEW_SHARING, right += FEW_SHARING * column)
@@ -173,22 +177,22 @@ INLINE void few_laned(const opwright_contraction *q, const elem *right, int64_t 
 
 #define LANED(ROWS)                                                                                                    \
     static void few_lanes_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const unit *left,    \
-                                 float *sums) {                                                                        \
+                                 real *sums) {                                                                        \
         few_laned(q, right, count, left, sums, ROWS);                                                                  \
     }
 LANED(1) LANED(2) LANED(3) LANED(4)
 
 // The functions for a number of rows.
 #define FEW(ROWS)                                                                                                      \
-    static void few_beside_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const float *left,  \
-                                  float *sums) {                                                                       \
+    static void few_beside_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const real *left,  \
+                                  real *sums) {                                                                       \
         few_beside(q, right, count, left, sums, ROWS);                                                                 \
     }
 FEW(1) FEW(2) FEW(3) FEW(4)
 FEW(5) FEW(6) FEW(7) FEW(8)
 
-typedef void few_beside_function(const opwright_contraction *, const elem *right, int64_t count, const float *left, float *sums);
-typedef void few_lanes_function(const opwright_contraction *, const elem *right, int64_t count, const unit *left, float *sums);
+typedef void few_beside_function(const opwright_contraction *, const elem *right, int64_t count, const real *left, real *sums);
+typedef void few_lanes_function(const opwright_contraction *, const elem *right, int64_t count, const unit *left, real *sums);
 static few_beside_function *const FEW_BESIDE[] = {0, few_beside_1, few_beside_2, few_beside_3, few_beside_4,
                                            few_beside_5, few_beside_6, few_beside_7, few_beside_8};
 static few_lanes_function *const FEW_LANES[] = {0, few_lanes_1, few_lanes_2, few_lanes_3, few_lanes_4};
@@ -214,7 +218,7 @@ static void few_row(const opwright_contraction *q, const elem *from, unit *to) {
 static void few_task(const void *context, int64_t task, int64_t worker) {
     const few *f = context;
     const opwright_contraction *q = f->q;
-    float *sums = (float *)(void *)(f->workers + worker * f->worker_bytes), *terms = sums + q->rows * FEW_COLUMNS;
+    real *sums = (real *)(void *)(f->workers + worker * f->worker_bytes), *terms = sums + q->rows * FEW_COLUMNS;
     unit *rows = (unit *)(void *)terms;
     int64_t left_at, right_at, out_at_;
     product_at(q, task / f->stretches, &left_at, &right_at, &out_at_);

@@ -11,7 +11,7 @@
 #include "tile.h"
 
 enum {
-    LANED_TILE = LANES == 8 ? 3 : 4, // rows and columns of a tile, whose sums are in registers
+    LANED_TILE = VECTOR_BYTES == 32 ? 3 : 4, // rows and columns of a tile, whose sums are in registers
     LANED_VECTORS = 4,               // of a task
     LANED_ROWS = 4 * LANED_TILE,     // of a task
     LANED_COLUMNS = 8 * LANED_TILE,
@@ -37,12 +37,12 @@ static int64_t laned_axis(const opwright_contraction *q) {
 }
 
 static int64_t laned_worker_bytes(void) {
-    return whole_lines((LANED_ROWS * LANED_COLUMNS + LANED_TERMS * (LANED_ROWS + LANED_COLUMNS)) * LANED_VECTORS * LANES * 4);
+    return whole_lines((LANED_ROWS * LANED_COLUMNS + LANED_TERMS * (LANED_ROWS + LANED_COLUMNS)) * LANED_VECTORS * LANES * UNIT_BYTES);
 }
 
 // Terms of `count` rows or columns, vector by vector: [vector][term][row or column][lane].
 static void laned_pack(const elem *from, int64_t term, int64_t each, int64_t terms, int64_t count, int64_t lanes, int64_t pitch,
-                       float *to) {
+                       real *to) {
     for (int64_t t = 0; t < terms; t++)
         for (int64_t i = 0; i < count; i++) {
             const elem *at = from + t * term + i * each;
@@ -52,7 +52,7 @@ static void laned_pack(const elem *from, int64_t term, int64_t each, int64_t ter
         }
 }
 
-INLINE void laned_tile(const float *left, const float *right, int64_t terms, bool first, float *sums, int rows, int columns) {
+INLINE void laned_tile(const real *left, const real *right, int64_t terms, bool first, real *sums, int rows, int columns) {
     vec sum[LANED_TILE][LANED_TILE];
     UNROLL for (int r = 0; r < rows; r++)
         UNROLL for (int c = 0; c < columns; c++)
@@ -74,7 +74,7 @@ INLINE void laned_tile(const float *left, const float *right, int64_t terms, boo
 
 // The functions for a number of rows; the rest of columns one by one.
 #define LANED_OF(ROWS)                                                                                                 \
-    static void laned_rows_##ROWS(const float *left, const float *right, int64_t terms, bool first, float *sums,       \
+    static void laned_rows_##ROWS(const real *left, const real *right, int64_t terms, bool first, real *sums,       \
                                   int64_t columns) {                                                                   \
         int64_t c = 0;                                                                                                 \
         for (; c + LANED_TILE <= columns; c += LANED_TILE)                                                             \
@@ -83,12 +83,12 @@ INLINE void laned_tile(const float *left, const float *right, int64_t terms, boo
             laned_tile(left, right + c * LANES, terms, first, sums + c * LANES, ROWS, 1);                              \
     }
 LANED_OF(1) LANED_OF(2) LANED_OF(3)
-#if LANES != 8
+#if VECTOR_BYTES != 32
 LANED_OF(4)
 #endif
 
-typedef void laned_function(const float *left, const float *right, int64_t terms, bool first, float *sums, int64_t columns);
-#if LANES != 8
+typedef void laned_function(const real *left, const real *right, int64_t terms, bool first, real *sums, int64_t columns);
+#if VECTOR_BYTES != 32
 static laned_function *const LANED_BY_ROWS[] = {0, laned_rows_1, laned_rows_2, laned_rows_3, laned_rows_4};
 #else
 static laned_function *const LANED_BY_ROWS[] = {0, laned_rows_1, laned_rows_2, laned_rows_3};
@@ -97,9 +97,9 @@ static laned_function *const LANED_BY_ROWS[] = {0, laned_rows_1, laned_rows_2, l
 static void laned_task(const void *context, int64_t task, int64_t worker) {
     const laned *p = context;
     const opwright_contraction *q = &p->q;
-    float *const sums = (float *)(void *)(p->workers + worker * laned_worker_bytes());
-    float *const left = sums + LANED_ROWS * LANED_COLUMNS * LANED_VECTORS * LANES;
-    float *const right = left + LANED_TERMS * LANED_ROWS * LANED_VECTORS * LANES;
+    real *const sums = (real *)(void *)(p->workers + worker * laned_worker_bytes());
+    real *const left = sums + LANED_ROWS * LANED_COLUMNS * LANED_VECTORS * LANES;
+    real *const right = left + LANED_TERMS * LANED_ROWS * LANED_VECTORS * LANES;
     const int64_t lane = task % p->groups * LANED_VECTORS * LANES, lanes = min(LANED_VECTORS * LANES, p->lanes - lane);
     task /= p->groups;
     const int64_t row = task % p->row_blocks * LANED_ROWS, rows = min(LANED_ROWS, q->rows - row);
@@ -123,7 +123,7 @@ static void laned_task(const void *context, int64_t task, int64_t worker) {
     along.out_column = 1;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) {
-            float cell[LANED_VECTORS * LANES];
+            real cell[LANED_VECTORS * LANES];
             for (int64_t v = 0; v * LANES < lanes; v++)
                 vec_store(cell + v * LANES, vec_load(sums + ((v * LANED_ROWS + r) * LANED_COLUMNS + c) * LANES));
             put_sums(&along, &p->out, out + lane + (row + r) * q->out_row + (column + c) * q->out_column, cell, lanes, worker);

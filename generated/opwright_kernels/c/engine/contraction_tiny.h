@@ -17,7 +17,7 @@ enum {
     TINY_FEW = OPWRIGHT_PAIRS ? 16384 : 32768, // 8x64 by 64 terms f32 0.58 of the time, 4x64 by 64 bf16 0.69,
     TINY_TERMS = 128,                          // 1x64 by 512 terms f32 1.18 (AMD Zen 5, gcc 12.2)
     TINY_GROUP = 8192,                         // of a task
-    TINY_ROWS = LANES == 16 ? 8 : 4,           // of a tile of one vector; half of them where it has two
+    TINY_ROWS = VECTOR_BYTES == 64 ? 8 : 4,           // of a tile of one vector; half of them where it has two
 };
 
 typedef struct tiny {
@@ -38,7 +38,7 @@ static bool tiny_fits(const opwright_contraction *q) {
 
 // Sums that are finished are put together first.
 static int64_t tiny_worker_bytes(const opwright_contraction *q) {
-    return q->finished ? whole_lines(q->rows * q->columns * 4) : 0;
+    return q->finished ? whole_lines(q->rows * q->columns * UNIT_BYTES) : 0;
 }
 
 INLINE void tiny_tile(const opwright_contraction *q, const elem *left, const elem *right, int64_t count, vec *sums, int rows, int vectors) {
@@ -67,13 +67,13 @@ INLINE void tiny_tile(const opwright_contraction *q, const elem *left, const ele
     }
 TINY(1, 1) TINY(2, 1) TINY(3, 1) TINY(4, 1)
 TINY(1, 2) TINY(2, 2)
-#if LANES == 16
+#if VECTOR_BYTES == 64
 TINY(5, 1) TINY(6, 1) TINY(7, 1) TINY(8, 1)
 TINY(3, 2) TINY(4, 2)
 #endif
 
 typedef void tiny_function(const opwright_contraction *q, const elem *left, const elem *right, int64_t count, vec *sums);
-#if LANES == 16
+#if VECTOR_BYTES == 64
 static tiny_function *const TINY_TILES[2][9] = {{0, tiny_1_1, tiny_2_1, tiny_3_1, tiny_4_1, tiny_5_1, tiny_6_1, tiny_7_1, tiny_8_1},
                                                 {0, tiny_1_2, tiny_2_2, tiny_3_2, tiny_4_2}};
 #else
@@ -81,7 +81,7 @@ static tiny_function *const TINY_TILES[2][5] = {{0, tiny_1_1, tiny_2_1, tiny_3_1
 #endif
 
 // The sums of one product: to out, or row by row to `together` if they are to be finished.
-static void tiny_product(const tiny *p, const elem *left, const elem *right, char *out, float *together) {
+static void tiny_product(const tiny *p, const elem *left, const elem *right, char *out, real *together) {
     const opwright_contraction *q = p->q;
     const int64_t size = cell_size(q);
     for (int64_t n = 0; n < q->columns; n += 2 * LANES) {
@@ -105,7 +105,7 @@ static void tiny_product(const tiny *p, const elem *left, const elem *right, cha
 static void tiny_task(const void *context, int64_t task, int64_t worker) {
     const tiny *p = context;
     const opwright_contraction *q = p->q;
-    float *const together = (float *)(void *)(p->workers + worker * tiny_worker_bytes(q));
+    real *const together = (real *)(void *)(p->workers + worker * tiny_worker_bytes(q));
     const int64_t last = min(p->products, (task + 1) * p->group);
     for (int64_t product = task * p->group; product < last; product++) {
         int64_t left, right, out;

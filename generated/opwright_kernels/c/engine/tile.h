@@ -26,7 +26,7 @@ INLINE vec with_term(vec sum, vec a, vec b) {
 #endif
 }
 
-// One operand of a multiplication: a float, or with OPWRIGHT_PAIRS two bf16, the even channel in the lower half.
+// One operand of a multiplication: a float, a double, or with OPWRIGHT_PAIRS two bf16, the even channel in the lower half.
 #if OPWRIGHT_PAIRS
 typedef uint32_t unit;
 typedef uvec units;
@@ -34,7 +34,7 @@ typedef uvec units;
 INLINE units units_splat(unit x) { return x - (uvec){0}; }
 INLINE vec fused(vec sum, units a, units b) { return dot_pairs(sum, a, b); }
 #else
-typedef float unit;
+typedef real unit;
 typedef vec units;
 #define UNIT_CHANNELS 1
 INLINE units units_splat(unit x) { return vec_splat(x); }
@@ -45,10 +45,18 @@ INLINE vec fused(vec sum, units a, units b) { return with_term(sum, a, b); }
 // 155 instead of 200 GFLOP/s over 48 channels. With a single vector of weights the scalar is the instruction's own
 // operand.
 #if defined(__FMA__) && !OPWRIGHT_PAIRS && !defined(OPWRIGHT_SQUARES) && !defined(OPWRIGHT_DISTANCES)
-#define FUSE(sum, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b))
+#if defined(OPWRIGHT_F64)
+#define FUSED "vfmadd231pd"
+#else
+#define FUSED "vfmadd231ps"
+#endif
+#define FUSE(sum, a, b) __asm__(FUSED " %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b))
 #else
 #define FUSE(sum, a, b) (sum) = fused(sum, a, b)
 #endif
+
+// The bytes of a unit, and of a sum; whether elements in memory are units as they lie.
+enum { UNIT_BYTES = sizeof(unit), UNITS_LIE = sizeof(elem) * UNIT_CHANNELS == UNIT_BYTES };
 
 typedef struct run {
     int64_t scalars; // from the tile's first scalar to the run's, in units
@@ -64,16 +72,16 @@ typedef struct operands {
     const run *runs;
     int64_t run_count;
     void *out;
-    bool elements;       // elements are stored; otherwise floats
+    bool elements;       // elements are stored; otherwise sums
     int64_t out_row;     // from the vectors of one of the MR to the next
-    const float *bias;
+    const real *bias;
     int64_t bias_row, bias_vector;
     bool streamed;       // stores past the caches, to elements that are not read again
     int64_t ahead;       // of sums over lanes: prefetch distance in units, 0 for none
     int64_t lane_step;   // of sums over lanes: from the weights of one output channel to those of the next
     const ivec *picks;   // of groups that share a vector: the lanes of each unit,
     int64_t picked;      // and the units per vector of scalars
-    float *kept;         // of tiles of AMX: where sums of a part of the terms remain; NULL if the runs are all terms
+    real *kept;          // of tiles of AMX: where sums of a part of the terms remain; NULL if the runs are all terms
     bool begun, more;    // whether it holds sums of earlier parts, and whether other parts follow
     bool shaped;         // the registers already have the shapes of a tile with as many rows and units
 } operands;
@@ -91,10 +99,10 @@ INLINE units units_load(const unit *p) {
 }
 
 // Whether one instruction picks lanes.
-#if defined(__AVX2__)
+#if defined(__AVX2__) && !defined(OPWRIGHT_F64)
 #define VECTORS_PICK 1
 INLINE units units_pick(const unit *p, ivec lanes) {
-    const vec v = vec_pick(vec_load((const float *)(const void *)p), lanes);
+    const vec v = vec_pick(vec_load((const real *)(const void *)p), lanes);
     units u;
     memcpy(&u, &v, sizeof u);
     return u;
@@ -108,13 +116,15 @@ INLINE units units_pick(const unit *p, ivec lanes) {
 #endif
 
 INLINE units units_load_part(const unit *p, int64_t n) {
-    const vec v = vec_load_part((const float *)(const void *)p, n);
+    const vec v = vec_load_part((const real *)(const void *)p, n);
     units u;
     memcpy(&u, &v, sizeof u);
     return u;
 }
 
+#if LANES > 2
 ADD_LANES(add_lanes, vec)
+#endif
 
 // Of a long sum that AMX multiplies at a time, so that a panel stays in the first-level cache: 2,250 GFLOP/s; 32 1,230,
 // 64 1,720, 256 1,950, 512 1,740, or 1,550 with sums in rows of 4 KiB (Xeon, gcc 12.2). Whole registers multiply such a
@@ -122,7 +132,7 @@ ADD_LANES(add_lanes, vec)
 enum { PART_UNITS = 128 };
 
 INLINE void *out_at(const operands *o, void *out, int64_t at) {
-    return o->elements ? (void *)((sum_cell *)out + at) : (void *)((float *)out + at);
+    return o->elements ? (void *)((sum_cell *)out + at) : (void *)((real *)out + at);
 }
 
 enum {

@@ -11,11 +11,11 @@
 // Of y, x and products.
 #if OPWRIGHT_AMX
 enum { MAX_1 = 32, MAX_2 = 32, MAX_3 = 16, MAX_4 = 16, MAX_8 = 16 };
-#elif LANES == 16
+#elif VECTOR_BYTES == 64
 enum { MAX_1 = 16, MAX_2 = 14, MAX_3 = 9, MAX_4 = 6, MAX_8 = 2 };
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
 enum { MAX_1 = 12, MAX_2 = 6, MAX_3 = 4, MAX_4 = 2, MAX_8 = 1 };
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
 enum { MAX_1 = 12, MAX_2 = 8, MAX_3 = 5, MAX_4 = 4, MAX_8 = 2 };
 #endif
 
@@ -27,22 +27,22 @@ enum { MAX_PICKED_ROWS = 12, MAX_STEP_ROWS = 12, MAX_STEP_VECTORS = 4 };
 // Of weights.
 #if OPWRIGHT_AMX
 enum { MAX_WORDS_1 = 16, MAX_WORDS_2 = 16, MAX_WORDS_3 = 16, MAX_WORDS_4 = 16 };
-#elif LANES == 16
+#elif VECTOR_BYTES == 64
 enum { MAX_WORDS_1 = 28, MAX_WORDS_2 = 14, MAX_WORDS_3 = 8, MAX_WORDS_4 = 6 };
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
 enum { MAX_WORDS_1 = 12, MAX_WORDS_2 = 6, MAX_WORDS_3 = 3, MAX_WORDS_4 = 2 };
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
 enum { MAX_WORDS_1 = 8, MAX_WORDS_2 = 8, MAX_WORDS_3 = 4, MAX_WORDS_4 = 4 };
 #endif
 
 enum { MAX_TILE_ROWS = 28, MAX_VECTORS = 4 };
 
 // Taps of weights of groups that share a vector.
-#if LANES == 16
+#if VECTOR_BYTES == 64
 enum { MAX_MERGED_TAPS = 7 };
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
 enum { MAX_MERGED_TAPS = 5 };
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
 enum { MAX_MERGED_TAPS = 3 };
 #endif
 

@@ -15,7 +15,7 @@
 
 // Prefetches the lines that a tile will store to.
 INLINE void prefetch_rows(const operands *o, const int MR, const int NB) {
-    const int64_t size = o->elements ? (int64_t)sizeof(sum_cell) : 4, row = o->out_row * size, bytes = NB * LANES * size;
+    const int64_t size = o->elements ? (int64_t)sizeof(sum_cell) : (int64_t)sizeof(real), row = o->out_row * size, bytes = NB * LANES * size;
     const char *out = o->out;
     for (int m = 0; m < MR; m++, out += row)
         for (int64_t at = 0; at < bytes; at += 64)
@@ -34,17 +34,17 @@ INLINE void keep(const int MR, const int NB, vec sum[MAX_HIGH][MAX_WIDE]) {
 }
 
 INLINE void finish(const operands *o, const int MR, const int NB, int64_t row, vec sum[MAX_HIGH][MAX_WIDE]) {
-    const float *const bias = o->bias;
+    const real *const bias = o->bias;
     const int64_t bias_row = o->bias_row, bias_vector = o->bias_vector;
     EACH_ROW EACH_VECTOR sum[m][b] += vec_load(bias + m * bias_row + b * bias_vector);
     sum_cell *const cells = o->out;
-    float *const floats = o->out;
+    real *const sums = o->out;
     if (o->streamed)
         EACH_ROW EACH_VECTOR sum_stream(cells + m * row + b * LANES, sum[m][b]);
-    else if (sizeof(sum_cell) != sizeof(float) && o->elements)
+    else if (sizeof(sum_cell) != sizeof(real) && o->elements)
         EACH_ROW EACH_VECTOR sum_store(cells + m * row + b * LANES, sum[m][b]);
     else
-        EACH_ROW EACH_VECTOR vec_store(floats + m * row + b * LANES, sum[m][b]);
+        EACH_ROW EACH_VECTOR vec_store(sums + m * row + b * LANES, sum[m][b]);
 }
 
 // One unit of each row against a vector of units of each column. Rows are counted from every fourth on: the distances of
@@ -83,71 +83,6 @@ INLINE void tile(const operands *o, const int MR, const int NB) {
         }
     }
     finish(o, MR, NB, out_row, sum);
-}
-
-// Single steps in place of runs, for sums too short to have any.
-INLINE void step_tile(const operands *o, const int MR, const int NB) {
-    const int64_t row = o->scalar_row, out_row = o->out_row;
-    vec sum[MAX_HIGH][MAX_WIDE];
-    begin(o, MR, NB, sum);
-    for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
-        const unit *rows[MAX_HIGH / NEAR_ROWS];
-        UNROLL for (int m = 0; m < MR; m += NEAR_ROWS) rows[m / NEAR_ROWS] = unit_at(o->scalars + r->scalars, m * row);
-        multiply(MR, NB, rows, row, o->vectors + r->vectors, sum);
-    }
-    finish(o, MR, NB, out_row, sum);
-}
-
-// Groups that share a vector: each lane has a scalar of its own, picked from a vector of them. Copies of the input with a
-// vector for each unit, which need no picking, were half as fast over groups of 8 channels.
-INLINE void picked_tile(const operands *o, const int MR, const int NB) {
-    const int64_t row = o->scalar_row, step = o->step, out_row = o->out_row;
-    const ivec *const picks = o->picks, *const last_pick = picks + o->picked;
-    vec sum[MAX_HIGH][MAX_WIDE];
-    begin(o, MR, NB, sum);
-    for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
-        const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;
-        const ivec *pick = picks;
-        for (const unit *end = v + r->length * step; v != end; v += step) {
-            const units f = units_load(v);
-            const ivec lanes = *pick;
-            EACH_ROW sum[m][0] = fused(sum[m][0], units_pick(unit_at(s, m * row), lanes), f);
-            keep(MR, NB, sum);
-            if (++pick == last_pick)
-                pick = picks, s += LANES;
-        }
-    }
-    finish(o, MR, NB, out_row, sum);
-}
-
-// Sums over lanes of a run, for few output channels NB: the vectors of both operands are neighbours in it. What is
-// loaded of its last vector ends with the run.
-INLINE void sum_tile(const operands *o, const int MR, const int NB) {
-    const int64_t row = o->scalar_row, lane = o->lane_step, ahead = o->ahead;
-    vec sum[MAX_HIGH][MAX_WIDE];
-    EACH_ROW EACH_VECTOR sum[m][b] = (vec){0};
-    for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
-        const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;
-        int64_t left = r->length;
-        for (; left >= LANES; left -= LANES, s += LANES, v += LANES) {
-            units f[MAX_WIDE];
-            EACH_VECTOR f[b] = units_load(v + b * lane);
-            if (ahead != 0)
-                EACH_VECTOR __builtin_prefetch(unit_at(v + b * lane, ahead * 4), 0, 2);
-            EACH_ROW {
-                const units x = units_load(unit_at(s, m * row));
-                EACH_VECTOR sum[m][b] = fused(sum[m][b], x, f[b]);
-            }
-            keep(MR, NB, sum);
-        }
-        if (left == 0)
-            continue;
-        EACH_ROW {
-            const units x = units_load_part(unit_at(s, m * row), left);
-            EACH_VECTOR sum[m][b] = fused(sum[m][b], x, units_load_part(v + b * lane, left));
-        }
-    }
-    EACH_ROW vec_store((float *)o->out + m * o->out_row, add_lanes(sum[m], NB) + vec_load(o->bias));
 }
 
 #if OPWRIGHT_AMX
@@ -263,7 +198,7 @@ static void tile_13x8(const operands *o) { amx_tile(o, 13, 8); }
 static void tile_14x8(const operands *o) { amx_tile(o, 14, 8); }
 static void tile_15x8(const operands *o) { amx_tile(o, 15, 8); }
 static void tile_16x8(const operands *o) { amx_tile(o, 16, 8); }
-#elif LANES == 16
+#elif VECTOR_BYTES == 64
 static void tile_1x1(const operands *o) { tile(o, 1, 1); }
 static void tile_2x1(const operands *o) { tile(o, 2, 1); }
 static void tile_3x1(const operands *o) { tile(o, 3, 1); }
@@ -311,7 +246,7 @@ static void tile_5x4(const operands *o) { tile(o, 5, 4); }
 static void tile_6x4(const operands *o) { tile(o, 6, 4); }
 static void tile_1x8(const operands *o) { tile(o, 1, 8); }
 static void tile_2x8(const operands *o) { tile(o, 2, 8); }
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
 static void tile_1x1(const operands *o) { tile(o, 1, 1); }
 static void tile_2x1(const operands *o) { tile(o, 2, 1); }
 static void tile_3x1(const operands *o) { tile(o, 3, 1); }
@@ -337,7 +272,7 @@ static void tile_4x3(const operands *o) { tile(o, 4, 3); }
 static void tile_1x4(const operands *o) { tile(o, 1, 4); }
 static void tile_2x4(const operands *o) { tile(o, 2, 4); }
 static void tile_1x8(const operands *o) { tile(o, 1, 8); }
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
 static void tile_1x1(const operands *o) { tile(o, 1, 1); }
 static void tile_2x1(const operands *o) { tile(o, 2, 1); }
 static void tile_3x1(const operands *o) { tile(o, 3, 1); }
@@ -371,63 +306,6 @@ static void tile_1x8(const operands *o) { tile(o, 1, 8); }
 static void tile_2x8(const operands *o) { tile(o, 2, 8); }
 #endif
 
-#if LANES
-static void picked_tile_1x1(const operands *o) { picked_tile(o, 1, 1); }
-static void picked_tile_2x1(const operands *o) { picked_tile(o, 2, 1); }
-static void picked_tile_3x1(const operands *o) { picked_tile(o, 3, 1); }
-static void picked_tile_4x1(const operands *o) { picked_tile(o, 4, 1); }
-static void picked_tile_5x1(const operands *o) { picked_tile(o, 5, 1); }
-static void picked_tile_6x1(const operands *o) { picked_tile(o, 6, 1); }
-static void picked_tile_7x1(const operands *o) { picked_tile(o, 7, 1); }
-static void picked_tile_8x1(const operands *o) { picked_tile(o, 8, 1); }
-static void picked_tile_9x1(const operands *o) { picked_tile(o, 9, 1); }
-static void picked_tile_10x1(const operands *o) { picked_tile(o, 10, 1); }
-static void picked_tile_11x1(const operands *o) { picked_tile(o, 11, 1); }
-static void picked_tile_12x1(const operands *o) { picked_tile(o, 12, 1); }
-#endif
-
-#if LANES == 16
-static void sum_tile_1x1(const operands *o) { sum_tile(o, 1, 1); }
-static void sum_tile_4x1(const operands *o) { sum_tile(o, 4, 1); }
-static void sum_tile_5x1(const operands *o) { sum_tile(o, 5, 1); }
-static void sum_tile_1x2(const operands *o) { sum_tile(o, 1, 2); }
-static void sum_tile_4x2(const operands *o) { sum_tile(o, 4, 2); }
-static void sum_tile_5x2(const operands *o) { sum_tile(o, 5, 2); }
-static void sum_tile_1x3(const operands *o) { sum_tile(o, 1, 3); }
-static void sum_tile_4x3(const operands *o) { sum_tile(o, 4, 3); }
-static void sum_tile_5x3(const operands *o) { sum_tile(o, 5, 3); }
-static void sum_tile_1x4(const operands *o) { sum_tile(o, 1, 4); }
-static void sum_tile_4x4(const operands *o) { sum_tile(o, 4, 4); }
-static void sum_tile_5x4(const operands *o) { sum_tile(o, 5, 4); }
-#elif LANES == 8
-static void sum_tile_1x1(const operands *o) { sum_tile(o, 1, 1); }
-static void sum_tile_4x1(const operands *o) { sum_tile(o, 4, 1); }
-static void sum_tile_5x1(const operands *o) { sum_tile(o, 5, 1); }
-static void sum_tile_1x2(const operands *o) { sum_tile(o, 1, 2); }
-static void sum_tile_4x2(const operands *o) { sum_tile(o, 4, 2); }
-static void sum_tile_5x2(const operands *o) { sum_tile(o, 5, 2); }
-#elif LANES == 4
-static void sum_tile_1x1(const operands *o) { sum_tile(o, 1, 1); }
-static void sum_tile_4x1(const operands *o) { sum_tile(o, 4, 1); }
-#endif
-
-#if LANES == 8
-static void step_tile_4x1(const operands *o) { step_tile(o, 4, 1); }
-static void step_tile_8x1(const operands *o) { step_tile(o, 8, 1); }
-static void step_tile_4x2(const operands *o) { step_tile(o, 4, 2); }
-static void step_tile_6x2(const operands *o) { step_tile(o, 6, 2); }
-static void step_tile_4x3(const operands *o) { step_tile(o, 4, 3); }
-static void step_tile_2x4(const operands *o) { step_tile(o, 2, 4); }
-#elif LANES
-static void step_tile_8x1(const operands *o) { step_tile(o, 8, 1); }
-static void step_tile_12x1(const operands *o) { step_tile(o, 12, 1); }
-static void step_tile_8x2(const operands *o) { step_tile(o, 8, 2); }
-static void step_tile_12x2(const operands *o) { step_tile(o, 12, 2); }
-static void step_tile_8x3(const operands *o) { step_tile(o, 8, 3); }
-static void step_tile_4x4(const operands *o) { step_tile(o, 4, 4); }
-static void step_tile_6x4(const operands *o) { step_tile(o, 6, 4); }
-#endif
-
 tile_function *const TILE_TABLE[MAX_WIDE + 1][MAX_HIGH + 1] = {
 #if OPWRIGHT_AMX
  [1][1] = tile_1x1, [1][2] = tile_2x1, [1][3] = tile_3x1, [1][4] = tile_4x1,
@@ -458,7 +336,7 @@ tile_function *const TILE_TABLE[MAX_WIDE + 1][MAX_HIGH + 1] = {
  [8][5] = tile_5x8, [8][6] = tile_6x8, [8][7] = tile_7x8, [8][8] = tile_8x8,
  [8][9] = tile_9x8, [8][10] = tile_10x8, [8][11] = tile_11x8, [8][12] = tile_12x8,
  [8][13] = tile_13x8, [8][14] = tile_14x8, [8][15] = tile_15x8, [8][16] = tile_16x8,
-#elif LANES == 16
+#elif VECTOR_BYTES == 64
  [1][1] = tile_1x1, [1][2] = tile_2x1, [1][3] = tile_3x1, [1][4] = tile_4x1,
  [1][5] = tile_5x1, [1][6] = tile_6x1, [1][7] = tile_7x1, [1][8] = tile_8x1,
  [1][9] = tile_9x1, [1][10] = tile_10x1, [1][11] = tile_11x1, [1][12] = tile_12x1,
@@ -471,7 +349,7 @@ tile_function *const TILE_TABLE[MAX_WIDE + 1][MAX_HIGH + 1] = {
  [3][7] = tile_7x3, [3][8] = tile_8x3, [3][9] = tile_9x3, [4][1] = tile_1x4,
  [4][2] = tile_2x4, [4][3] = tile_3x4, [4][4] = tile_4x4, [4][5] = tile_5x4,
  [4][6] = tile_6x4, [8][1] = tile_1x8, [8][2] = tile_2x8,
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
  [1][1] = tile_1x1, [1][2] = tile_2x1, [1][3] = tile_3x1, [1][4] = tile_4x1,
  [1][5] = tile_5x1, [1][6] = tile_6x1, [1][7] = tile_7x1, [1][8] = tile_8x1,
  [1][9] = tile_9x1, [1][10] = tile_10x1, [1][11] = tile_11x1, [1][12] = tile_12x1,
@@ -479,7 +357,7 @@ tile_function *const TILE_TABLE[MAX_WIDE + 1][MAX_HIGH + 1] = {
  [2][5] = tile_5x2, [2][6] = tile_6x2, [3][1] = tile_1x3, [3][2] = tile_2x3,
  [3][3] = tile_3x3, [3][4] = tile_4x3, [4][1] = tile_1x4, [4][2] = tile_2x4,
  [8][1] = tile_1x8,
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
  [1][1] = tile_1x1, [1][2] = tile_2x1, [1][3] = tile_3x1, [1][4] = tile_4x1,
  [1][5] = tile_5x1, [1][6] = tile_6x1, [1][7] = tile_7x1, [1][8] = tile_8x1,
  [1][9] = tile_9x1, [1][10] = tile_10x1, [1][11] = tile_11x1, [1][12] = tile_12x1,
@@ -490,6 +368,130 @@ tile_function *const TILE_TABLE[MAX_WIDE + 1][MAX_HIGH + 1] = {
  [4][4] = tile_4x4, [8][1] = tile_1x8, [8][2] = tile_2x8,
 #endif
 };
+
+#if !defined(OPWRIGHT_F64) // windows only
+// Single steps in place of runs, for sums too short to have any.
+INLINE void step_tile(const operands *o, const int MR, const int NB) {
+    const int64_t row = o->scalar_row, out_row = o->out_row;
+    vec sum[MAX_HIGH][MAX_WIDE];
+    begin(o, MR, NB, sum);
+    for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
+        const unit *rows[MAX_HIGH / NEAR_ROWS];
+        UNROLL for (int m = 0; m < MR; m += NEAR_ROWS) rows[m / NEAR_ROWS] = unit_at(o->scalars + r->scalars, m * row);
+        multiply(MR, NB, rows, row, o->vectors + r->vectors, sum);
+    }
+    finish(o, MR, NB, out_row, sum);
+}
+
+// Groups that share a vector: each lane has a scalar of its own, picked from a vector of them. Copies of the input with a
+// vector for each unit, which need no picking, were half as fast over groups of 8 channels.
+INLINE void picked_tile(const operands *o, const int MR, const int NB) {
+    const int64_t row = o->scalar_row, step = o->step, out_row = o->out_row;
+    const ivec *const picks = o->picks, *const last_pick = picks + o->picked;
+    vec sum[MAX_HIGH][MAX_WIDE];
+    begin(o, MR, NB, sum);
+    for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
+        const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;
+        const ivec *pick = picks;
+        for (const unit *end = v + r->length * step; v != end; v += step) {
+            const units f = units_load(v);
+            const ivec lanes = *pick;
+            EACH_ROW sum[m][0] = fused(sum[m][0], units_pick(unit_at(s, m * row), lanes), f);
+            keep(MR, NB, sum);
+            if (++pick == last_pick)
+                pick = picks, s += LANES;
+        }
+    }
+    finish(o, MR, NB, out_row, sum);
+}
+
+// Sums over lanes of a run, for few output channels NB: the vectors of both operands are neighbours in it. What is
+// loaded of its last vector ends with the run.
+INLINE void sum_tile(const operands *o, const int MR, const int NB) {
+    const int64_t row = o->scalar_row, lane = o->lane_step, ahead = o->ahead;
+    vec sum[MAX_HIGH][MAX_WIDE];
+    EACH_ROW EACH_VECTOR sum[m][b] = (vec){0};
+    for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
+        const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;
+        int64_t left = r->length;
+        for (; left >= LANES; left -= LANES, s += LANES, v += LANES) {
+            units f[MAX_WIDE];
+            EACH_VECTOR f[b] = units_load(v + b * lane);
+            if (ahead != 0)
+                EACH_VECTOR __builtin_prefetch(unit_at(v + b * lane, ahead * 4), 0, 2);
+            EACH_ROW {
+                const units x = units_load(unit_at(s, m * row));
+                EACH_VECTOR sum[m][b] = fused(sum[m][b], x, f[b]);
+            }
+            keep(MR, NB, sum);
+        }
+        if (left == 0)
+            continue;
+        EACH_ROW {
+            const units x = units_load_part(unit_at(s, m * row), left);
+            EACH_VECTOR sum[m][b] = fused(sum[m][b], x, units_load_part(v + b * lane, left));
+        }
+    }
+    EACH_ROW vec_store((real *)o->out + m * o->out_row, add_lanes(sum[m], NB) + vec_load(o->bias));
+}
+
+#if LANES
+static void picked_tile_1x1(const operands *o) { picked_tile(o, 1, 1); }
+static void picked_tile_2x1(const operands *o) { picked_tile(o, 2, 1); }
+static void picked_tile_3x1(const operands *o) { picked_tile(o, 3, 1); }
+static void picked_tile_4x1(const operands *o) { picked_tile(o, 4, 1); }
+static void picked_tile_5x1(const operands *o) { picked_tile(o, 5, 1); }
+static void picked_tile_6x1(const operands *o) { picked_tile(o, 6, 1); }
+static void picked_tile_7x1(const operands *o) { picked_tile(o, 7, 1); }
+static void picked_tile_8x1(const operands *o) { picked_tile(o, 8, 1); }
+static void picked_tile_9x1(const operands *o) { picked_tile(o, 9, 1); }
+static void picked_tile_10x1(const operands *o) { picked_tile(o, 10, 1); }
+static void picked_tile_11x1(const operands *o) { picked_tile(o, 11, 1); }
+static void picked_tile_12x1(const operands *o) { picked_tile(o, 12, 1); }
+#endif
+
+#if VECTOR_BYTES == 64
+static void sum_tile_1x1(const operands *o) { sum_tile(o, 1, 1); }
+static void sum_tile_4x1(const operands *o) { sum_tile(o, 4, 1); }
+static void sum_tile_5x1(const operands *o) { sum_tile(o, 5, 1); }
+static void sum_tile_1x2(const operands *o) { sum_tile(o, 1, 2); }
+static void sum_tile_4x2(const operands *o) { sum_tile(o, 4, 2); }
+static void sum_tile_5x2(const operands *o) { sum_tile(o, 5, 2); }
+static void sum_tile_1x3(const operands *o) { sum_tile(o, 1, 3); }
+static void sum_tile_4x3(const operands *o) { sum_tile(o, 4, 3); }
+static void sum_tile_5x3(const operands *o) { sum_tile(o, 5, 3); }
+static void sum_tile_1x4(const operands *o) { sum_tile(o, 1, 4); }
+static void sum_tile_4x4(const operands *o) { sum_tile(o, 4, 4); }
+static void sum_tile_5x4(const operands *o) { sum_tile(o, 5, 4); }
+#elif VECTOR_BYTES == 32
+static void sum_tile_1x1(const operands *o) { sum_tile(o, 1, 1); }
+static void sum_tile_4x1(const operands *o) { sum_tile(o, 4, 1); }
+static void sum_tile_5x1(const operands *o) { sum_tile(o, 5, 1); }
+static void sum_tile_1x2(const operands *o) { sum_tile(o, 1, 2); }
+static void sum_tile_4x2(const operands *o) { sum_tile(o, 4, 2); }
+static void sum_tile_5x2(const operands *o) { sum_tile(o, 5, 2); }
+#elif VECTOR_BYTES == 16
+static void sum_tile_1x1(const operands *o) { sum_tile(o, 1, 1); }
+static void sum_tile_4x1(const operands *o) { sum_tile(o, 4, 1); }
+#endif
+
+#if VECTOR_BYTES == 32
+static void step_tile_4x1(const operands *o) { step_tile(o, 4, 1); }
+static void step_tile_8x1(const operands *o) { step_tile(o, 8, 1); }
+static void step_tile_4x2(const operands *o) { step_tile(o, 4, 2); }
+static void step_tile_6x2(const operands *o) { step_tile(o, 6, 2); }
+static void step_tile_4x3(const operands *o) { step_tile(o, 4, 3); }
+static void step_tile_2x4(const operands *o) { step_tile(o, 2, 4); }
+#elif LANES
+static void step_tile_8x1(const operands *o) { step_tile(o, 8, 1); }
+static void step_tile_12x1(const operands *o) { step_tile(o, 12, 1); }
+static void step_tile_8x2(const operands *o) { step_tile(o, 8, 2); }
+static void step_tile_12x2(const operands *o) { step_tile(o, 12, 2); }
+static void step_tile_8x3(const operands *o) { step_tile(o, 8, 3); }
+static void step_tile_4x4(const operands *o) { step_tile(o, 4, 4); }
+static void step_tile_6x4(const operands *o) { step_tile(o, 6, 4); }
+#endif
+
 tile_function *const PICKED_TABLE[MAX_PICKED_ROWS + 1] = {
     [1] = picked_tile_1x1,
     [2] = picked_tile_2x1,
@@ -505,19 +507,19 @@ tile_function *const PICKED_TABLE[MAX_PICKED_ROWS + 1] = {
     [12] = picked_tile_12x1,
 };
 tile_function *const SUM_TABLE[MAX_PIXELS_SUMMED + 1][MORE_SUMS + 1] = {
-#if LANES == 16
+#if VECTOR_BYTES == 64
  [1][1] = sum_tile_1x1, [1][4] = sum_tile_4x1, [1][5] = sum_tile_5x1, [2][1] = sum_tile_1x2,
  [2][4] = sum_tile_4x2, [2][5] = sum_tile_5x2, [3][1] = sum_tile_1x3, [3][4] = sum_tile_4x3,
  [3][5] = sum_tile_5x3, [4][1] = sum_tile_1x4, [4][4] = sum_tile_4x4, [4][5] = sum_tile_5x4,
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
  [1][1] = sum_tile_1x1, [1][4] = sum_tile_4x1, [1][5] = sum_tile_5x1, [2][1] = sum_tile_1x2,
  [2][4] = sum_tile_4x2, [2][5] = sum_tile_5x2,
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
  [1][1] = sum_tile_1x1, [1][4] = sum_tile_4x1,
 #endif
 };
 tile_function *const STEP_TABLE[MAX_STEP_VECTORS + 1][MAX_STEP_ROWS + 1] = {
-#if LANES == 8
+#if VECTOR_BYTES == 32
  [1][4] = step_tile_4x1, [1][8] = step_tile_8x1, [2][4] = step_tile_4x2, [2][6] = step_tile_6x2,
  [3][4] = step_tile_4x3, [4][2] = step_tile_2x4,
 #elif LANES
@@ -525,3 +527,4 @@ tile_function *const STEP_TABLE[MAX_STEP_VECTORS + 1][MAX_STEP_ROWS + 1] = {
  [3][8] = step_tile_8x3, [4][4] = step_tile_4x4, [4][6] = step_tile_6x4,
 #endif
 };
+#endif

@@ -40,7 +40,7 @@ INLINE void floats(const operands *t, const int MR, const int NB) {
     }
     EACH_ROW EACH_VECTOR store_sum(t, t->dw + m * t->pitch + v * LANES, sum[m][v]);
 }
-#if LANES == 16
+#if VECTOR_BYTES == 64
 static void floats_1x1(const operands *o) { floats(o, 1, 1); }
 static void floats_2x1(const operands *o) { floats(o, 2, 1); }
 static void floats_3x1(const operands *o) { floats(o, 3, 1); }
@@ -88,7 +88,7 @@ static void floats_3x4(const operands *o) { floats(o, 3, 4); }
 static void floats_4x4(const operands *o) { floats(o, 4, 4); }
 static void floats_5x4(const operands *o) { floats(o, 5, 4); }
 static void floats_6x4(const operands *o) { floats(o, 6, 4); }
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
 static void floats_1x1(const operands *o) { floats(o, 1, 1); }
 static void floats_2x1(const operands *o) { floats(o, 2, 1); }
 static void floats_3x1(const operands *o) { floats(o, 3, 1); }
@@ -108,7 +108,7 @@ static void floats_2x3(const operands *o) { floats(o, 2, 3); }
 static void floats_3x3(const operands *o) { floats(o, 3, 3); }
 static void floats_1x4(const operands *o) { floats(o, 1, 4); }
 static void floats_2x4(const operands *o) { floats(o, 2, 4); }
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
 static void floats_1x1(const operands *o) { floats(o, 1, 1); }
 static void floats_2x1(const operands *o) { floats(o, 2, 1); }
 static void floats_3x1(const operands *o) { floats(o, 3, 1); }
@@ -132,7 +132,7 @@ static void floats_4x4(const operands *o) { floats(o, 4, 4); }
 #endif
 
 static tile *const floats_tiles[MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {
-#if LANES == 16
+#if VECTOR_BYTES == 64
  [1][1] = floats_1x1, [1][2] = floats_2x1, [1][3] = floats_3x1, [1][4] = floats_4x1,
  [1][5] = floats_5x1, [1][6] = floats_6x1, [1][7] = floats_7x1, [1][8] = floats_8x1,
  [1][9] = floats_9x1, [1][10] = floats_10x1, [1][12] = floats_12x1, [1][14] = floats_14x1,
@@ -145,13 +145,13 @@ static tile *const floats_tiles[MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {
  [3][4] = floats_4x3, [3][5] = floats_5x3, [3][6] = floats_6x3, [3][7] = floats_7x3,
  [3][8] = floats_8x3, [4][1] = floats_1x4, [4][2] = floats_2x4, [4][3] = floats_3x4,
  [4][4] = floats_4x4, [4][5] = floats_5x4, [4][6] = floats_6x4,
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
  [1][1] = floats_1x1, [1][2] = floats_2x1, [1][3] = floats_3x1, [1][4] = floats_4x1,
  [1][6] = floats_6x1, [1][8] = floats_8x1, [1][10] = floats_10x1, [1][12] = floats_12x1,
  [2][1] = floats_1x2, [2][2] = floats_2x2, [2][3] = floats_3x2, [2][4] = floats_4x2,
  [2][5] = floats_5x2, [2][6] = floats_6x2, [3][1] = floats_1x3, [3][2] = floats_2x3,
  [3][3] = floats_3x3, [4][1] = floats_1x4, [4][2] = floats_2x4,
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
  [1][1] = floats_1x1, [1][2] = floats_2x1, [1][3] = floats_3x1, [1][4] = floats_4x1,
  [1][6] = floats_6x1, [1][8] = floats_8x1, [2][1] = floats_1x2, [2][2] = floats_2x2,
  [2][3] = floats_3x2, [2][4] = floats_4x2, [2][6] = floats_6x2, [2][8] = floats_8x2,
@@ -286,7 +286,7 @@ static void pairs_13x4(const operands *o) { amx_pairs(o, 13, 4); }
 static void pairs_14x4(const operands *o) { amx_pairs(o, 14, 4); }
 static void pairs_15x4(const operands *o) { amx_pairs(o, 15, 4); }
 static void pairs_16x4(const operands *o) { amx_pairs(o, 16, 4); }
-#elif LANES == 16
+#elif VECTOR_BYTES == 64
 static void pairs_1x1(const operands *o) { pairs(o, 1, 1); }
 static void pairs_2x1(const operands *o) { pairs(o, 2, 1); }
 static void pairs_3x1(const operands *o) { pairs(o, 3, 1); }
@@ -334,7 +334,7 @@ static void pairs_3x4(const operands *o) { pairs(o, 3, 4); }
 static void pairs_4x4(const operands *o) { pairs(o, 4, 4); }
 static void pairs_5x4(const operands *o) { pairs(o, 5, 4); }
 static void pairs_6x4(const operands *o) { pairs(o, 6, 4); }
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
 static void pairs_1x1(const operands *o) { pairs(o, 1, 1); }
 static void pairs_2x1(const operands *o) { pairs(o, 2, 1); }
 static void pairs_3x1(const operands *o) { pairs(o, 3, 1); }
@@ -354,7 +354,7 @@ static void pairs_2x3(const operands *o) { pairs(o, 2, 3); }
 static void pairs_3x3(const operands *o) { pairs(o, 3, 3); }
 static void pairs_1x4(const operands *o) { pairs(o, 1, 4); }
 static void pairs_2x4(const operands *o) { pairs(o, 2, 4); }
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
 static void pairs_1x1(const operands *o) { pairs(o, 1, 1); }
 static void pairs_2x1(const operands *o) { pairs(o, 2, 1); }
 static void pairs_3x1(const operands *o) { pairs(o, 3, 1); }
@@ -395,7 +395,7 @@ static tile *const pairs_tiles[MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {
  [4][5] = pairs_5x4, [4][6] = pairs_6x4, [4][7] = pairs_7x4, [4][8] = pairs_8x4,
  [4][9] = pairs_9x4, [4][10] = pairs_10x4, [4][11] = pairs_11x4, [4][12] = pairs_12x4,
  [4][13] = pairs_13x4, [4][14] = pairs_14x4, [4][15] = pairs_15x4, [4][16] = pairs_16x4,
-#elif LANES == 16
+#elif VECTOR_BYTES == 64
  [1][1] = pairs_1x1, [1][2] = pairs_2x1, [1][3] = pairs_3x1, [1][4] = pairs_4x1,
  [1][5] = pairs_5x1, [1][6] = pairs_6x1, [1][7] = pairs_7x1, [1][8] = pairs_8x1,
  [1][9] = pairs_9x1, [1][10] = pairs_10x1, [1][12] = pairs_12x1, [1][14] = pairs_14x1,
@@ -408,13 +408,13 @@ static tile *const pairs_tiles[MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {
  [3][4] = pairs_4x3, [3][5] = pairs_5x3, [3][6] = pairs_6x3, [3][7] = pairs_7x3,
  [3][8] = pairs_8x3, [4][1] = pairs_1x4, [4][2] = pairs_2x4, [4][3] = pairs_3x4,
  [4][4] = pairs_4x4, [4][5] = pairs_5x4, [4][6] = pairs_6x4,
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
  [1][1] = pairs_1x1, [1][2] = pairs_2x1, [1][3] = pairs_3x1, [1][4] = pairs_4x1,
  [1][6] = pairs_6x1, [1][8] = pairs_8x1, [1][10] = pairs_10x1, [1][12] = pairs_12x1,
  [2][1] = pairs_1x2, [2][2] = pairs_2x2, [2][3] = pairs_3x2, [2][4] = pairs_4x2,
  [2][5] = pairs_5x2, [2][6] = pairs_6x2, [3][1] = pairs_1x3, [3][2] = pairs_2x3,
  [3][3] = pairs_3x3, [4][1] = pairs_1x4, [4][2] = pairs_2x4,
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
  [1][1] = pairs_1x1, [1][2] = pairs_2x1, [1][3] = pairs_3x1, [1][4] = pairs_4x1,
  [1][6] = pairs_6x1, [1][8] = pairs_8x1, [2][1] = pairs_1x2, [2][2] = pairs_2x2,
  [2][3] = pairs_3x2, [2][4] = pairs_4x2, [2][6] = pairs_6x2, [2][8] = pairs_8x2,
@@ -452,7 +452,7 @@ INLINE void far(const operands *t, const int MR, const int NB) {
     }
     EACH_ROW EACH_VECTOR store_sum(t, t->dw + m * t->pitch + v * LANES, sum[m][v]);
 }
-#if LANES == 16
+#if VECTOR_BYTES == 64
 static void far_2x4(const operands *o) { far(o, 2, 4); }
 static void far_3x4(const operands *o) { far(o, 3, 4); }
 static void far_4x4(const operands *o) { far(o, 4, 4); }
@@ -475,7 +475,7 @@ static void far_6x2(const operands *o) { far(o, 6, 2); }
 #endif
 
 static tile *const far_tiles[MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {
-#if LANES == 16
+#if VECTOR_BYTES == 64
  [4][2] = far_2x4, [4][3] = far_3x4, [4][4] = far_4x4, [4][5] = far_5x4,
  [4][6] = far_6x4, [2][4] = far_4x2, [2][5] = far_5x2, [2][7] = far_7x2,
  [2][8] = far_8x2, [2][9] = far_9x2, [2][10] = far_10x2, [2][12] = far_12x2,
@@ -511,7 +511,7 @@ INLINE void halves(const operands *t, const int MR, const int NB) {
     }
     EACH_ROW EACH_VECTOR store_sum(t, t->dw + m * t->pitch + v * LANES, sum[m][v]);
 }
-#if LANES == 16
+#if VECTOR_BYTES == 64
 static void halves_2x4(const operands *o) { halves(o, 2, 4); }
 static void halves_3x4(const operands *o) { halves(o, 3, 4); }
 static void halves_4x4(const operands *o) { halves(o, 4, 4); }
@@ -539,7 +539,7 @@ static void halves_2x2(const operands *o) { halves(o, 2, 2); }
 #endif
 
 static tile *const halves_tiles[MAX_VECTORS + 1][MAX_TILE_ROWS + 1] = {
-#if LANES == 16
+#if VECTOR_BYTES == 64
  [4][2] = halves_2x4, [4][3] = halves_3x4, [4][4] = halves_4x4, [4][5] = halves_5x4,
  [4][6] = halves_6x4, [2][4] = halves_4x2, [2][5] = halves_5x2, [2][7] = halves_7x2,
  [2][8] = halves_8x2, [2][9] = halves_9x2, [2][10] = halves_10x2, [2][12] = halves_12x2,
@@ -579,7 +579,7 @@ INLINE void merged_floats(const operands *t, const int MR, const int NB) {
     }
     EACH_ROW EACH_VECTOR store_sum(t, t->dw + (m * t->channels + v) * t->pitch, sum[m][v]);
 }
-#if LANES == 16
+#if VECTOR_BYTES == 64
 static void merged_floats_1x1(const operands *o) { merged_floats(o, 1, 1); }
 static void merged_floats_2x1(const operands *o) { merged_floats(o, 2, 1); }
 static void merged_floats_3x1(const operands *o) { merged_floats(o, 3, 1); }
@@ -609,7 +609,7 @@ static void merged_floats_2x7(const operands *o) { merged_floats(o, 2, 7); }
 static void merged_floats_3x7(const operands *o) { merged_floats(o, 3, 7); }
 static void merged_floats_1x8(const operands *o) { merged_floats(o, 1, 8); }
 static void merged_floats_2x8(const operands *o) { merged_floats(o, 2, 8); }
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
 static void merged_floats_1x1(const operands *o) { merged_floats(o, 1, 1); }
 static void merged_floats_2x1(const operands *o) { merged_floats(o, 2, 1); }
 static void merged_floats_3x1(const operands *o) { merged_floats(o, 3, 1); }
@@ -623,7 +623,7 @@ static void merged_floats_2x3(const operands *o) { merged_floats(o, 2, 3); }
 static void merged_floats_3x3(const operands *o) { merged_floats(o, 3, 3); }
 static void merged_floats_1x4(const operands *o) { merged_floats(o, 1, 4); }
 static void merged_floats_2x4(const operands *o) { merged_floats(o, 2, 4); }
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
 static void merged_floats_1x1(const operands *o) { merged_floats(o, 1, 1); }
 static void merged_floats_2x1(const operands *o) { merged_floats(o, 2, 1); }
 static void merged_floats_3x1(const operands *o) { merged_floats(o, 3, 1); }
@@ -633,7 +633,7 @@ static void merged_floats_3x2(const operands *o) { merged_floats(o, 3, 2); }
 #endif
 
 static tile *const merged_floats_tiles[LANES / 2 + 1][MAX_MERGED_TAPS + 1] = {
-#if LANES == 16
+#if VECTOR_BYTES == 64
  [1][1] = merged_floats_1x1, [1][2] = merged_floats_2x1, [1][3] = merged_floats_3x1, [1][5] = merged_floats_5x1,
  [1][7] = merged_floats_7x1, [2][1] = merged_floats_1x2, [2][2] = merged_floats_2x2, [2][3] = merged_floats_3x2,
  [2][5] = merged_floats_5x2, [2][7] = merged_floats_7x2, [3][1] = merged_floats_1x3, [3][2] = merged_floats_2x3,
@@ -642,12 +642,12 @@ static tile *const merged_floats_tiles[LANES / 2 + 1][MAX_MERGED_TAPS + 1] = {
  [5][3] = merged_floats_3x5, [6][1] = merged_floats_1x6, [6][2] = merged_floats_2x6, [6][3] = merged_floats_3x6,
  [7][1] = merged_floats_1x7, [7][2] = merged_floats_2x7, [7][3] = merged_floats_3x7, [8][1] = merged_floats_1x8,
  [8][2] = merged_floats_2x8,
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
  [1][1] = merged_floats_1x1, [1][2] = merged_floats_2x1, [1][3] = merged_floats_3x1, [1][5] = merged_floats_5x1,
  [2][1] = merged_floats_1x2, [2][2] = merged_floats_2x2, [2][3] = merged_floats_3x2, [2][5] = merged_floats_5x2,
  [3][1] = merged_floats_1x3, [3][2] = merged_floats_2x3, [3][3] = merged_floats_3x3, [4][1] = merged_floats_1x4,
  [4][2] = merged_floats_2x4,
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
  [1][1] = merged_floats_1x1, [1][2] = merged_floats_2x1, [1][3] = merged_floats_3x1, [2][1] = merged_floats_1x2,
  [2][2] = merged_floats_2x2, [2][3] = merged_floats_3x2,
 #endif
@@ -680,7 +680,7 @@ INLINE void merged_pairs(const operands *t, const int MR, const int NB) {
     }
     EACH_ROW EACH_VECTOR store_sum(t, t->dw + (m * t->channels + v) * t->pitch, sum[m][v]);
 }
-#if LANES == 16
+#if VECTOR_BYTES == 64
 static void merged_pairs_1x1(const operands *o) { merged_pairs(o, 1, 1); }
 static void merged_pairs_2x1(const operands *o) { merged_pairs(o, 2, 1); }
 static void merged_pairs_3x1(const operands *o) { merged_pairs(o, 3, 1); }
@@ -710,7 +710,7 @@ static void merged_pairs_2x7(const operands *o) { merged_pairs(o, 2, 7); }
 static void merged_pairs_3x7(const operands *o) { merged_pairs(o, 3, 7); }
 static void merged_pairs_1x8(const operands *o) { merged_pairs(o, 1, 8); }
 static void merged_pairs_2x8(const operands *o) { merged_pairs(o, 2, 8); }
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
 static void merged_pairs_1x1(const operands *o) { merged_pairs(o, 1, 1); }
 static void merged_pairs_2x1(const operands *o) { merged_pairs(o, 2, 1); }
 static void merged_pairs_3x1(const operands *o) { merged_pairs(o, 3, 1); }
@@ -724,7 +724,7 @@ static void merged_pairs_2x3(const operands *o) { merged_pairs(o, 2, 3); }
 static void merged_pairs_3x3(const operands *o) { merged_pairs(o, 3, 3); }
 static void merged_pairs_1x4(const operands *o) { merged_pairs(o, 1, 4); }
 static void merged_pairs_2x4(const operands *o) { merged_pairs(o, 2, 4); }
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
 static void merged_pairs_1x1(const operands *o) { merged_pairs(o, 1, 1); }
 static void merged_pairs_2x1(const operands *o) { merged_pairs(o, 2, 1); }
 static void merged_pairs_3x1(const operands *o) { merged_pairs(o, 3, 1); }
@@ -734,7 +734,7 @@ static void merged_pairs_3x2(const operands *o) { merged_pairs(o, 3, 2); }
 #endif
 
 static tile *const merged_pairs_tiles[LANES / 2 + 1][MAX_MERGED_TAPS + 1] = {
-#if LANES == 16
+#if VECTOR_BYTES == 64
  [1][1] = merged_pairs_1x1, [1][2] = merged_pairs_2x1, [1][3] = merged_pairs_3x1, [1][5] = merged_pairs_5x1,
  [1][7] = merged_pairs_7x1, [2][1] = merged_pairs_1x2, [2][2] = merged_pairs_2x2, [2][3] = merged_pairs_3x2,
  [2][5] = merged_pairs_5x2, [2][7] = merged_pairs_7x2, [3][1] = merged_pairs_1x3, [3][2] = merged_pairs_2x3,
@@ -743,12 +743,12 @@ static tile *const merged_pairs_tiles[LANES / 2 + 1][MAX_MERGED_TAPS + 1] = {
  [5][3] = merged_pairs_3x5, [6][1] = merged_pairs_1x6, [6][2] = merged_pairs_2x6, [6][3] = merged_pairs_3x6,
  [7][1] = merged_pairs_1x7, [7][2] = merged_pairs_2x7, [7][3] = merged_pairs_3x7, [8][1] = merged_pairs_1x8,
  [8][2] = merged_pairs_2x8,
-#elif LANES == 8
+#elif VECTOR_BYTES == 32
  [1][1] = merged_pairs_1x1, [1][2] = merged_pairs_2x1, [1][3] = merged_pairs_3x1, [1][5] = merged_pairs_5x1,
  [2][1] = merged_pairs_1x2, [2][2] = merged_pairs_2x2, [2][3] = merged_pairs_3x2, [2][5] = merged_pairs_5x2,
  [3][1] = merged_pairs_1x3, [3][2] = merged_pairs_2x3, [3][3] = merged_pairs_3x3, [4][1] = merged_pairs_1x4,
  [4][2] = merged_pairs_2x4,
-#elif LANES == 4
+#elif VECTOR_BYTES == 16
  [1][1] = merged_pairs_1x1, [1][2] = merged_pairs_2x1, [1][3] = merged_pairs_3x1, [2][1] = merged_pairs_1x2,
  [2][2] = merged_pairs_2x2, [2][3] = merged_pairs_3x2,
 #endif

@@ -25,12 +25,12 @@ static void block_plan_of(plan *p, const opwright_contraction *contraction, int6
     p->q.rows = rows;
     tiles_of(p, registers);
     p->stage_chunks = p->chunks, p->stage_vectors = p->share = p->vectors;
-    p->block = max(1, min(BLOCK_TILES, FINISHED_BYTES / (max_rows(p->wide) * p->vectors * LANES * 4)));
+    p->block = max(1, min(BLOCK_TILES, FINISHED_BYTES / (max_rows(p->wide) * p->vectors * LANES * UNIT_BYTES)));
     const int64_t most = min(p->tiles, p->block) * max_rows(p->wide);
-    p->right_bytes = p->chunks * p->chunk * p->vectors * LANES * 4;
-    p->left_bytes = p->in_place ? 0 : whole_lines(most * p->pitch * 4);
-    p->sums_bytes = whole_lines(most * p->share * LANES * 4);
-    p->kept_bytes = OPWRIGHT_AMX && most > max_rows(p->wide) && p->chunk > PART_UNITS ? most * round_up(p->wide, 2) * LANES * 4 : 0;
+    p->right_bytes = p->chunks * p->chunk * p->vectors * LANES * UNIT_BYTES;
+    p->left_bytes = p->in_place ? 0 : whole_lines(most * p->pitch * UNIT_BYTES);
+    p->sums_bytes = whole_lines(most * p->share * LANES * UNIT_BYTES);
+    p->kept_bytes = OPWRIGHT_AMX && most > max_rows(p->wide) && p->chunk > PART_UNITS ? most * round_up(p->wide, 2) * LANES * UNIT_BYTES : 0;
 }
 
 // Whether rows are counted in the order of an array, of which each has `cells` without gaps.
@@ -89,7 +89,7 @@ static void pack_block_task(const void *context, int64_t task, int64_t worker) {
     int64_t left, right, out;
     product_at(&p->q, product, &left, &right, &out);
     pack_right(p, c->right + right, chunk, first, min(each, p->vectors - first),
-               c->packed + product * (p->right_bytes / 4) + (chunk * p->chunk * p->vectors + first * chunk_units(p, chunk)) * LANES);
+               c->packed + product * (p->right_bytes / UNIT_BYTES) + (chunk * p->chunk * p->vectors + first * chunk_units(p, chunk)) * LANES);
 }
 
 // Packs right of all products to `packed`, behind the copy of left if that is not read as it is.
@@ -125,10 +125,10 @@ void OPWRIGHT_NAME(contract_block)(const void *problem, const void *left, const 
         const call c = {.p = &p, .chunks = p.chunks, .vectors = p.vectors};
         const elem *const from = first + left_at + begin % rows * p.q.left_row;
         const sink put = sink_at(&p.q, whole, out_at + begin % rows * p.q.out_row);
-        float *const sums = (float *)(void *)((char *)scratch + p.left_bytes);
+        real *const sums = (real *)(void *)((char *)scratch + p.left_bytes);
         for (int64_t tile = 0, last; tile < p.tiles; tile = last) {
             last = min(p.tiles, tile + p.block);
-            multiply(&p, &c, panels + begin / rows * (p.right_bytes / 4), scratch, sums, from, put, tile, last, 0, p.vectors);
+            multiply(&p, &c, panels + begin / rows * (p.right_bytes / UNIT_BYTES), scratch, sums, from, put, tile, last, 0, p.vectors);
             put_rest(&p, &c, sums, put, tile, last, 0, p.vectors, 0);
         }
     }

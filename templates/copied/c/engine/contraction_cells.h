@@ -4,9 +4,10 @@
 #define OPWRIGHT_CONTRACTION_CELLS_H
 
 #include "contraction.h"
-#include "solve.h"
+#include "lines.h"
+#include "problem.h"
 
-static inline int64_t cell_size(const opwright_contraction *q) { return q->elements ? (int64_t)sizeof(elem) : 4; }
+static inline int64_t cell_size(const opwright_contraction *q) { return q->elements ? (int64_t)sizeof(elem) : (int64_t)sizeof(real); }
 
 // The transposed product: columns and rows exchanged, right and left.
 static inline void exchange(opwright_contraction *q) {
@@ -53,7 +54,7 @@ static inline void store_cells(const opwright_contraction *q, char *out, vec sum
         store_line((elem *)(void *)out, step, sums, count);
         return;
     }
-    float *to = (float *)(void *)out;
+    real *to = (real *)(void *)out;
     if (step == 1)
         count >= LANES ? vec_store(to, sums) : vec_store_part(to, sums, count);
     else
@@ -62,7 +63,7 @@ static inline void store_cells(const opwright_contraction *q, char *out, vec sum
 }
 
 // `count` sums to cells along the columns.
-static inline void put_sums(const opwright_contraction *q, const sink *s, int64_t at, const float *sums, int64_t count, int64_t worker) {
+static inline void put_sums(const opwright_contraction *q, const sink *s, int64_t at, const real *sums, int64_t count, int64_t worker) {
     if (!s->finish)
         for (int64_t i = 0; i < count; i += LANES)
             store_cells(q, s->out + (at + i * q->out_column) * cell_size(q), vec_load(sums + i), count - i);

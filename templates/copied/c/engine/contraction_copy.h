@@ -4,7 +4,8 @@
 #define OPWRIGHT_CONTRACTION_COPY_H
 
 #include "contraction.h"
-#include "solve.h"
+#include "lines.h"
+#include "problem.h"
 
 #if defined(OPWRIGHT_BYTES)
 typedef uint8_t copied_elem;
@@ -19,14 +20,14 @@ static int64_t copied_cells(const opwright_copied *c) {
     return cells;
 }
 
-// Of a cell that is read: those that are widened are floats.
+// Of a cell that is read: those that are widened are of the type of sums.
 static int64_t cell_bytes(const opwright_copied *c) {
-    return c->wanted > 1 ? (int64_t)sizeof(float) : (int64_t)sizeof(copied_elem);
+    return c->wanted > 1 ? (int64_t)sizeof(real) : (int64_t)sizeof(copied_elem);
 }
 
 static int64_t copied_bytes(const opwright_copied *c) { return whole_lines(copied_cells(c) * cell_bytes(c)); }
 
-#if (defined(OPWRIGHT_F32) && !defined(OPWRIGHT_BYTES)) || defined(OPWRIGHT_WIDE_TAPS)
+#if (defined(OPWRIGHT_F32) && !defined(OPWRIGHT_BYTES)) || defined(OPWRIGHT_F64) || defined(OPWRIGHT_WIDE_TAPS)
 #define OPWRIGHT_WIDENS
 #endif
 
@@ -44,7 +45,7 @@ static float half_value(uint16_t half) {
     return value;
 }
 
-INLINE float widened_cell(int64_t wanted, const void *from, int64_t at) {
+INLINE real widened_cell(int64_t wanted, const void *from, int64_t at) {
     if (wanted == 2) {
         const uint32_t bits = (uint32_t)((const uint16_t *)from)[at] << 16;
         float value;
@@ -52,12 +53,12 @@ INLINE float widened_cell(int64_t wanted, const void *from, int64_t at) {
         return value;
     }
     return wanted == 3 ? half_value(((const uint16_t *)from)[at])
-         : wanted == 4 ? (float)((const int8_t *)from)[at]
-         : wanted == 5 ? (float)((const uint8_t *)from)[at]
+         : wanted == 4 ? ((const int8_t *)from)[at]
+         : wanted == 5 ? ((const uint8_t *)from)[at]
                        : ((const float *)from)[at];
 }
 
-INLINE void widen_cells(int64_t wanted, const void *from, int64_t at, int64_t step, float *to, int64_t count) {
+INLINE void widen_cells(int64_t wanted, const void *from, int64_t at, int64_t step, real *to, int64_t count) {
     if (step == 1)
         for (int64_t i = 0; i < count; i++)
             to[i] = widened_cell(wanted, from, at + i);
@@ -67,7 +68,7 @@ INLINE void widen_cells(int64_t wanted, const void *from, int64_t at, int64_t st
 }
 
 // Compiled for each type: 1024x1024 bf16 0.1 of the time of a loop that tells the type of each cell (AMD Zen 4, gcc 12.2).
-static void widen_line(int64_t wanted, const void *from, int64_t at, int64_t step, float *to, int64_t count) {
+static void widen_line(int64_t wanted, const void *from, int64_t at, int64_t step, real *to, int64_t count) {
     switch (wanted) {
     case 2: widen_cells(2, from, at, step, to, count); break;
     case 3: widen_cells(3, from, at, step, to, count); break;
@@ -92,7 +93,7 @@ INLINE void copy_line(const copying *k, int64_t at, int64_t step, void *line, in
     at += begin * step;
 #if defined(OPWRIGHT_WIDENS)
     if (k->c->wanted != 1) {
-        widen_line(k->c->wanted, k->from, at, step, (float *)line + begin, end - begin);
+        widen_line(k->c->wanted, k->from, at, step, (real *)line + begin, end - begin);
         return;
     }
 #endif

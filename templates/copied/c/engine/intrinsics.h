@@ -14,9 +14,12 @@
 #define OPWRIGHT_VECTOR(type, name, bytes) typedef type name __attribute__((vector_size(bytes), may_alias))
 OPWRIGHT_VECTOR(float, __m512, 64);
 OPWRIGHT_VECTOR(float, __m256, 32);
+OPWRIGHT_VECTOR(double, __m512d, 64);
+OPWRIGHT_VECTOR(double, __m256d, 32);
 OPWRIGHT_VECTOR(long long, __m512i, 64);
 OPWRIGHT_VECTOR(long long, __m256i, 32);
 OPWRIGHT_VECTOR(long long, __m128i, 16);
+OPWRIGHT_VECTOR(long long, opwright_v4di, 32);
 OPWRIGHT_VECTOR(int, opwright_v16si, 64);
 OPWRIGHT_VECTOR(int, opwright_v8si, 32);
 OPWRIGHT_VECTOR(short, opwright_v32hi, 64);
@@ -27,6 +30,7 @@ OPWRIGHT_VECTOR(char, opwright_v16qi, 16);
 typedef opwright_v32hi __m512bh;
 typedef uint32_t __mmask32;
 typedef uint16_t __mmask16;
+typedef uint8_t __mmask8;
 #define OPWRIGHT_EVERY ((__mmask16)-1)
 
 // The operand that a mask of all lanes never reads: undefined, because gcc would load zeros into a register.
@@ -39,6 +43,12 @@ typedef uint16_t __mmask16;
     __builtin_ia32_maskloadps256((const __m256 *)(const void *)(p), (opwright_v8si)(there))
 #define _mm256_maskstore_ps(p, there, v)                                                                               \
     __builtin_ia32_maskstoreps256((__m256 *)(void *)(p), (opwright_v8si)(there), v)
+#define _mm512_maskz_loadu_pd(there, p) __builtin_ia32_loadupd512_mask(p, (__m512d){0}, there)
+#define _mm512_mask_storeu_pd(p, there, v) __builtin_ia32_storeupd512_mask(p, v, there)
+#define _mm256_maskload_pd(p, there)                                                                                   \
+    __builtin_ia32_maskloadpd256((const __m256d *)(const void *)(p), (opwright_v4di)(there))
+#define _mm256_maskstore_pd(p, there, v)                                                                               \
+    __builtin_ia32_maskstorepd256((__m256d *)(void *)(p), (opwright_v4di)(there), v)
 #define _mm512_maskz_loadu_epi16(there, p)                                                                             \
     (__m512i)__builtin_ia32_loaddquhi512_mask((const short *)(p), (opwright_v32hi){0}, there)
 #define _mm256_maskz_loadu_epi16(there, p)                                                                             \

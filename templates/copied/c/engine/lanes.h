@@ -1,7 +1,7 @@
-// Vectors of LANES floats, and conversions between them and elements of one dtype. The rest of the engine does not
+// Vectors of LANES floats, of doubles if the dtype is f64, and conversions between them and elements of one dtype. The rest of the engine does not
 // depend on an instruction set: all differences are here.
 //
-// Compiled once per dtype (OPWRIGHT_F32, OPWRIGHT_BF16 or OPWRIGHT_F16) and instruction set (the compiler's flags).
+// Compiled once per dtype (OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16 or OPWRIGHT_F64) and instruction set (the compiler's flags).
 // GCC's vector extensions are as fast as intrinsics here and compile in a third of the time.
 
 #ifndef OPWRIGHT_LANES_H
@@ -15,38 +15,48 @@
 #include <arm_neon.h>
 #endif
 
-INLINE vec vec_load(const float *p) {
+INLINE vec vec_load(const real *p) {
     vec v;
     memcpy(&v, p, sizeof v);
     return v;
 }
-INLINE void vec_store(float *p, vec v) { memcpy(p, &v, sizeof v); }
-INLINE vec vec_splat(float x) { return x - (vec){0}; }
-INLINE vec vec_abs(vec v) { return (vec)((uvec)v & 0x7fffffff); }
-INLINE void clear(float *to, int64_t n) { memset(to, 0, (size_t)max(n, 0) * sizeof *to); }
+INLINE void vec_store(real *p, vec v) { memcpy(p, &v, sizeof v); }
+INLINE vec vec_splat(real x) { return x - (vec){0}; }
+INLINE void clear(real *to, int64_t n) { memset(to, 0, (size_t)max(n, 0) * sizeof *to); }
 
-// The first n of LANES floats, the others 0; nothing past them is read.
-INLINE vec vec_load_part(const float *p, int64_t n) {
-#if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) // which sees no masked loads
+// The first n of LANES cells, the others 0; nothing past them is read.
+INLINE vec vec_load_part(const real *p, int64_t n) {
+#if defined(OPWRIGHT_F64) && defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) // which sees no masked loads
+    return (vec)_mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), p);
+#elif defined(OPWRIGHT_F64) && defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
+    return (vec)_mm256_maskload_pd(p, (__m256i)((ivec){0, 1, 2, 3} < n));
+#elif defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
     return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
 #elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
     return (vec)_mm256_maskload_ps(p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n));
 #else
     vec v = {0};
-    memcpy(&v, p, 4 * (size_t)n);
+    memcpy(&v, p, (size_t)n * sizeof *p);
     return v;
 #endif
 }
 
-INLINE void vec_store_part(float *p, vec v, int64_t n) {
-#if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
+INLINE void vec_store_part(real *p, vec v, int64_t n) {
+#if defined(OPWRIGHT_F64) && defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
+    _mm512_mask_storeu_pd(p, (__mmask8)((1u << n) - 1), (__m512d)v);
+#elif defined(OPWRIGHT_F64) && defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
+    _mm256_maskstore_pd(p, (__m256i)((ivec){0, 1, 2, 3} < n), (__m256d)v);
+#elif defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
 #elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
     _mm256_maskstore_ps(p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n), (__m256)v);
 #else
-    memcpy(p, &v, 4 * (size_t)n);
+    memcpy(p, &v, (size_t)n * sizeof *p);
 #endif
 }
+
+#if !defined(OPWRIGHT_F64) // of which there are products only
+INLINE vec vec_abs(vec v) { return (vec)((uvec)v & 0x7fffffff); }
 
 // Picks the lanes with the indices `lanes`.
 INLINE vec vec_pick(vec v, ivec lanes) {
@@ -74,6 +84,7 @@ INLINE bool uvec_any(uvec v) {
     return any != 0;
 #endif
 }
+#endif
 
 #if (defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16))
 INLINE hvec hvec_load(const elem *p) {
@@ -186,12 +197,12 @@ INLINE vec elem_load(const elem *p) { return vec_load(p); }
 INLINE vec elem_load_part(const elem *p, int64_t n) { return vec_load_part(p, n); }
 INLINE void elem_store(elem *p, vec v) { vec_store(p, v); }
 INLINE void elem_store_part(elem *p, vec v, int64_t n) { vec_store_part(p, v, n); }
-INLINE float elem_get(const elem *p) { return *p; }
-INLINE void elem_put(elem *p, float x) { *p = x; }
+INLINE real elem_get(const elem *p) { return *p; }
+INLINE void elem_put(elem *p, real x) { *p = x; }
 #endif
 
 // Stores past the caches data that is too large to stay there; `p` is aligned to the vector. stream_end() comes last.
-#if LANES < 8
+#if VECTOR_BYTES < 32 || defined(OPWRIGHT_F64) // products store none so
 INLINE void elem_stream(elem *p, vec v) { elem_store(p, v); }
 INLINE void stream_end(void) {}
 #else
@@ -226,7 +237,9 @@ INLINE void elem_stream(elem *p, vec v) { _mm_stream_si128((__m128i *)(void *)p,
 
 // A load of LANES neighbouring elements of which only lanes [first, end) exist. The others are 0, and not read. With
 // OPWRIGHT_WINDOWS such a load is as cheap as a full one.
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#if defined(OPWRIGHT_F64)
+#define OPWRIGHT_WINDOWS 0
+#elif defined(__AVX512BW__) && defined(__AVX512VL__)
 #define OPWRIGHT_WINDOWS 1
 typedef __mmask16 window;
 INLINE window window_of(int64_t first, int64_t end) {
@@ -286,9 +299,16 @@ INLINE vec elem_load_window(const elem *p, window lanes) {
 #define QUARTERS_SWAPPED 4, 5, 6, 7, 0, 1, 2, 3
 #define EVEN 0, 1, 2, 3, 8, 9, 10, 11
 #define ODD 4, 5, 6, 7, 12, 13, 14, 15
-#else
+#elif LANES == 4
 #define QUARTERS(f, i, j) f(0, i, j)
 #endif
+#if LANES == 2
+INLINE void vec_transpose(vec v[LANES]) {
+    const vec a = SHUFFLE(v[0], v[1], 0, 2);
+    v[1] = SHUFFLE(v[0], v[1], 1, 3);
+    v[0] = a;
+}
+#else
 INLINE void vec_transpose(vec v[LANES]) {
     UNROLL for (int i = 0; i < LANES; i += 4) {
         const vec a = SHUFFLE(v[i], v[i + 1], QUARTERS(MINGLE, 0, 1)), b = SHUFFLE(v[i], v[i + 1], QUARTERS(MINGLE, 2, 3));
@@ -312,6 +332,7 @@ INLINE void vec_transpose(vec v[LANES]) {
     }
 #endif
 }
+#endif
 
 // A function: of `count` sums over lanes, at most 4, each added up to a lane of the result; the first four lanes repeat.
 #if LANES == 16

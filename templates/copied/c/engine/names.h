@@ -1,8 +1,8 @@
 // The names of functions per dtype and instruction set.
 //
-// Compiled with -DOPWRIGHT_F32, -DOPWRIGHT_BF16, -DOPWRIGHT_F16, -DOPWRIGHT_BYTES (products of integers),
-// -DOPWRIGHT_SQUARES or -DOPWRIGHT_DISTANCES (of differences of f32, in place of products), and with -DOPWRIGHT_ISA=avx512
-// or another.
+// Compiled with -DOPWRIGHT_F32, -DOPWRIGHT_BF16, -DOPWRIGHT_F16, -DOPWRIGHT_F64 (products only), -DOPWRIGHT_BYTES (products
+// of integers), -DOPWRIGHT_SQUARES or -DOPWRIGHT_DISTANCES (of differences of f32, in place of products), and with
+// -DOPWRIGHT_ISA=avx512 or another.
 
 #ifndef OPWRIGHT_NAMES_H
 #define OPWRIGHT_NAMES_H
@@ -16,6 +16,9 @@ typedef uint16_t elem;
 #elif defined(OPWRIGHT_F16)
 #define OPWRIGHT_DTYPE f16
 typedef uint16_t elem;
+#elif defined(OPWRIGHT_F64)
+#define OPWRIGHT_DTYPE f64
+typedef double elem;
 #elif defined(OPWRIGHT_BYTES)
 #define OPWRIGHT_DTYPE bytes
 #define OPWRIGHT_F32 // other code treats elements as f32
@@ -31,6 +34,13 @@ typedef float elem;
 #else
 #define OPWRIGHT_DTYPE f32
 typedef float elem;
+#endif
+
+// The type of sums, of which vectors are made.
+#if defined(OPWRIGHT_F64)
+typedef double real;
+#else
+typedef float real;
 #endif
 
 // The type of stored y and x: elements, or with OPWRIGHT_WIDE floats, for code that continues with sums.

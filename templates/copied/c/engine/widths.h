@@ -13,11 +13,16 @@
 #include "names.h"
 
 #if defined(__AVX512F__)
-#define LANES 16
+#define VECTOR_BYTES 64
 #elif defined(__AVX2__)
-#define LANES 8
+#define VECTOR_BYTES 32
 #else
-#define LANES 4
+#define VECTOR_BYTES 16
+#endif
+#if defined(OPWRIGHT_F64)
+#define LANES (VECTOR_BYTES / 8)
+#else
+#define LANES (VECTOR_BYTES / 4)
 #endif
 
 // Products of pairs of bf16 are summed in one instruction.
@@ -34,9 +39,14 @@
 #define OPWRIGHT_AMX 0
 #endif
 
-typedef float vec __attribute__((vector_size(4 * LANES)));
-typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
-typedef uint32_t uvec __attribute__((vector_size(4 * LANES)));
+typedef real vec __attribute__((vector_size(VECTOR_BYTES)));
+#if defined(OPWRIGHT_F64)
+typedef int64_t ivec __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint64_t uvec __attribute__((vector_size(VECTOR_BYTES)));
+#else
+typedef int32_t ivec __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint32_t uvec __attribute__((vector_size(VECTOR_BYTES)));
+#endif
 typedef uint16_t hvec __attribute__((vector_size(2 * LANES)));
 
 #define INLINE static inline __attribute__((always_inline, unused))
