@@ -179,6 +179,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += opwright_from_bf16(src_row_[i_]);
                                         }
+                                        opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 2, n_ * 2);
                                     }
                                     terms_ += some_;
                                     if (terms_ == 128) {
@@ -266,6 +267,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += opwright_from_bf16(src_row_[i_]);
                                         }
+                                        opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 2, n_ * 2);
                                     }
                                     terms_ += some_;
                                     if (terms_ == 128) {
@@ -354,6 +356,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += opwright_from_bf16(src_row_[i_]);
                                         }
+                                        opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 2, n_ * 2);
                                     }
                                     terms_ += some_;
                                     if (terms_ == 128) {
@@ -441,6 +444,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += opwright_from_bf16(src_row_[i_]);
                                         }
+                                        opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 2, n_ * 2);
                                     }
                                     terms_ += some_;
                                     if (terms_ == 128) {

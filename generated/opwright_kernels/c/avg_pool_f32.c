@@ -179,6 +179,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += src_row_[i_];
                                         }
+                                        opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 4, n_ * 4);
                                     }
                                     terms_ += some_;
                                     if (terms_ == 128) {
@@ -268,6 +269,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += src_row_[i_];
                                         }
+                                        opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 4, n_ * 4);
                                     }
                                     terms_ += some_;
                                     if (terms_ == 128) {
@@ -358,6 +360,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += src_row_[i_];
                                         }
+                                        opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 4, n_ * 4);
                                     }
                                     terms_ += some_;
                                     if (terms_ == 128) {
@@ -447,6 +450,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             tile_[i_] += src_row_[i_];
                                         }
+                                        opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 4, n_ * 4);
                                     }
                                     terms_ += some_;
                                     if (terms_ == 128) {

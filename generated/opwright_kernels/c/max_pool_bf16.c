@@ -95,6 +95,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
                                 }
+                                opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 2, n_ * 2);
                             }
                         }
                     }
@@ -129,6 +130,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
                                     }
+                                    opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 2, n_ * 2);
                                 }
                             }
                         }
@@ -163,6 +165,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
                                     }
+                                    opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 2, n_ * 2);
                                 }
                             }
                         }
@@ -196,6 +199,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
                                     }
+                                    opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 2, n_ * 2);
                                 }
                             }
                         }

@@ -95,6 +95,7 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                                 }
+                                opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 4, n_ * 4);
                             }
                         }
                     }
@@ -130,6 +131,7 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                                     }
+                                    opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 4, n_ * 4);
                                 }
                             }
                         }
@@ -165,6 +167,7 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                                     }
+                                    opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 4, n_ * 4);
                                 }
                             }
                         }
@@ -199,6 +202,7 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = opwright_max_so_far_f32(tile_[i_], src_row_[i_]);
                                     }
+                                    opwright_soon(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), S_w_ * src_X_w_ * 4, n_ * 4);
                                 }
                             }
                         }

@@ -238,7 +238,7 @@ class Lowering(Tasks):
             elif possible(self, part, formula, reduced, bounds):
                 ending = (lambda: self.ending(part, following)) if following else None
                 begins = not following and self.in_tiles(part)
-                tiles = tiled(self, part, formula, reduced, bounds, ending, begins)
+                tiles = tiled(self, part, formula, reduced, bounds, ending, begins, target_loops)
                 made = self.looped(target_loops, bounds, tiles, part.source)
             else:
                 lanes = self.laned(bounds, choices.written(self, part, formula), part.source)

@@ -18,17 +18,20 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ...derive.algebra import slopes
 from ...derive.program import INITIAL, Formula, Part
 from ...language import expr
 from ...language.dtypes import DTYPES
+from ...language.expr import Read
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Do, Expr, For, If, Index, Name, Stmt
 from . import choices
 from .bounds import Bounds
 from .elements import product
-from .loops import Loop, Loops
+from .loops import Loop
 from .row_reads import N
 from .rows import Row
+from .tasks import Tasks
 from .values import updated
 
 # Compilers scalarise loops of 16 iterations. Tiles of 512 lanes before those of 64 take 1.17 of the time for 4096x4096
@@ -42,7 +45,7 @@ BEGUN = Name("begun_")  # whether the target has sums of earlier terms
 Ending = Callable[[], Sequence[Stmt]]  # makes the steps that follow a tile
 
 
-def possible(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop], bounds: Bounds) -> bool:
+def possible(loops: Tasks, part: Part, formula: Formula, reduced: Sequence[Loop], bounds: Bounds) -> bool:
     """Whether a step's lanes can be processed in tiles: the same lanes for every value of reduced letters."""
     lane = loops.lane_name()
     narrowed = bounds.low.get(lane) or bounds.high.get(lane)
@@ -51,20 +54,21 @@ def possible(loops: Loops, part: Part, formula: Formula, reduced: Sequence[Loop]
     return updates and fixed and bool(reduced) and not narrowed and loops.step(part.target) == ONE
 
 
-def in_rounds(loops: Loops, part: Part, reduced: Sequence[Loop]) -> bool:
+def in_rounds(loops: Tasks, part: Part, reduced: Sequence[Loop]) -> bool:
     """Whether a tile may have so many terms that it is added to its target now and then."""
     many = math.prod(map(loops.at_most, reduced)) > TERMS
     return many and part.operator in ("sum", "product") and loops.values_of(part.target.tensor).accumulate != "s64"
 
 
 def tiled(
-    loops: Loops,
+    loops: Tasks,
     part: Part,
     formula: Formula,
     reduced: Sequence[Loop],
     bounds: Bounds,
     ending: Ending | None = None,
     begins: bool = False,
+    outer: Sequence[Loop] = (),
 ) -> tuple[Stmt, ...]:
     """The loops over tiles of lanes, each around those of the reduced letters.
 
@@ -83,7 +87,7 @@ def tiled(
 
     def tile(begin: Expr, end: Expr, count: Expr, width: int, near: bool, *back: Stmt) -> tuple[For, Row]:
         found = beside if near else None
-        body, row = _tile(loops, part, formula, reduced, bounds, count, width, ending, begins, found)
+        body, row = _tile(loops, part, formula, reduced, bounds, count, width, ending, begins, outer, found)
         return For(lane.name, begin, end, (*back, *body), step=nodes.integer(width), source=part.source), row
 
     def apart(begin: Expr) -> list[For]:
@@ -117,7 +121,7 @@ def tiled(
 
 
 def _tile(
-    loops: Loops,
+    loops: Tasks,
     part: Part,
     formula: Formula,
     reduced: Sequence[Loop],
@@ -126,6 +130,7 @@ def _tile(
     room: int,
     ending: Ending | None,
     begun: bool,
+    outer: Sequence[Loop],
     beside: dict[Expr, Expr] | None,
 ) -> tuple[tuple[Stmt, ...], Row]:
     """One tile, of so many lanes, and the rows that it reads."""
@@ -154,6 +159,10 @@ def _tile(
             after = (If(BEGUN, (added,), source=source), *after)
         full = (*([begins, Assign(BEGUN, ONE)] if begins else []), flush, clear, Assign(COUNT, ZERO))
     terms = choices.where(loops, part, tests, row.added(TILE))
+    if beside is not None or room == WIDTHS[0]:
+        tasks = [letter for letter in loops.letters_of_tasks() if letter != loops.lanes.name]
+        walked = [*tasks, *(loop.letter for loop in outer)]
+        terms = [*terms, *(_soon(loops, row, walked[-1]) if walked else ())]
     if room == WIDTHS[0] and rounds:
         terms = [*_ahead(loops, row, reduced[-1]), *terms]
     if rounds:
@@ -174,7 +183,7 @@ def _tile(
 
 
 def _in_rounds(
-    loops: Loops, reduced: Sequence[Loop], bounds: Bounds, body: Sequence[Stmt], full: Sequence[Stmt], source: str
+    loops: Tasks, reduced: Sequence[Loop], bounds: Bounds, body: Sequence[Stmt], full: Sequence[Stmt], source: str
 ) -> tuple[Stmt, ...]:
     """Loops of reduced letters that add a tile to its target after every TERMS terms.
 
@@ -199,7 +208,7 @@ def _in_rounds(
     return (Declare(SOME.name, ZERO, changes=True), *loops.looped(others, bounds, [split], source))
 
 
-def _ahead(loops: Loops, row: Row, loop: Loop) -> list[Stmt]:
+def _ahead(loops: Tasks, row: Row, loop: Loop) -> list[Stmt]:
     """Fetches rows that the innermost loop reads later, where these are so many that no cache has them all."""
     made: list[Stmt] = []
     for read in (one for one in row.rows if one != row.part.target and expr.Name(loop.letter) in one.indices):
@@ -211,6 +220,37 @@ def _ahead(loops: Loops, row: Row, loop: Loop) -> list[Stmt]:
             here = Binary("+", first.array, first.at)
             made.append(Do(Call("opwright_ahead", (here, apart, loop.extent, product(N, size)))))
     return made
+
+
+def _soon(loops: Tasks, row: Row, letter: str) -> list[Stmt]:
+    """Fetches the rows that a later window reads, which the hardware does not foresee."""
+    made: list[Stmt] = []
+    before = loops.phase.parts[: loops.phase.parts.index(row.part)]
+    fetched = {read for part in before for read in part.reads}
+    for read in (one for one in row.rows if one != row.part.target and one not in fetched):
+        pitch, first = _of_windows(loops, row.part, read, letter), loops.element(read)
+        if pitch is not None and isinstance(first, Index):
+            size = nodes.integer(DTYPES[loops.dtype(read.tensor)].size)
+            here = Binary("+", first.array, first.at)
+            made.append(Do(Call("opwright_soon", (here, product(pitch, size), product(N, size)))))
+    return made
+
+
+def _of_windows(loops: Tasks, part: Part, read: Read, letter: str) -> Expr | None:
+    """How far apart in an input neighbours along a letter read the same cell of windows; None if they read none."""
+    array = loops.program.arrays[read.tensor]
+    reduced = {*part.letters} - expr.names(part.target)
+    pitch: list[Expr] = []
+    for number, (axis, index) in enumerate(zip(array.axes, read.indices, strict=True)):
+        if letter not in expr.names(index):
+            continue
+        slope, inner = slopes.slope(index, letter), sorted(reduced & expr.names(index))
+        apart = any(loops.program.letters[name].extent == slope for name in inner)  # no cell is in two windows
+        if slope is None or not inner or apart or array.role != "input" or axis.kind not in ("one", "spatial"):
+            return None
+        copy = len(loops.axes) - 1 if axis.kind == "spatial" else 0
+        pitch.append(product(loops.integer(slope, copy), loops.stride(array.name, number, copy)))
+    return nodes.chain("+", pitch, ZERO) if pitch else None
 
 
 def _each(statement: Stmt, source: str) -> For:
