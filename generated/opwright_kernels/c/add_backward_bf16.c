@@ -458,10 +458,13 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     opwright_bf16 diff_src_0_room_[512];
                     opwright_bf16 * diff_src_0_first_ = diff_src_0 + (diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_);
                     opwright_bf16 *restrict diff_src_0_row_ = diff_src_0_X_p2__step_ == 1 ? diff_src_0_first_ : diff_src_0_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = 0;
                     const float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_0_row_[i_] = opwright_to_bf16(diff_src_0_sum__row_[i_]);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        opwright_put_line_bf16(diff_src_0_row_ + i_, diff_src_0_sum__row_ + i_, past_);
                     }
+                    opwright_put_rest_bf16(diff_src_0_row_ + whole_, diff_src_0_sum__row_ + whole_, n_ - whole_);
                     opwright_put_bf16(diff_src_0_row_, diff_src_0_first_, diff_src_0_X_p2__step_, n_);
                 }
             }
@@ -811,10 +814,13 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     opwright_bf16 diff_src_1_room_[512];
                     opwright_bf16 * diff_src_1_first_ = diff_src_1 + (diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_);
                     opwright_bf16 *restrict diff_src_1_row_ = diff_src_1_X_p1__step_ == 1 ? diff_src_1_first_ : diff_src_1_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = 0;
                     const float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_1_row_[i_] = opwright_to_bf16(diff_src_1_sum__row_[i_]);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        opwright_put_line_bf16(diff_src_1_row_ + i_, diff_src_1_sum__row_ + i_, past_);
                     }
+                    opwright_put_rest_bf16(diff_src_1_row_ + whole_, diff_src_1_sum__row_ + whole_, n_ - whole_);
                     opwright_put_bf16(diff_src_1_row_, diff_src_1_first_, diff_src_1_X_p1__step_, n_);
                 }
             }

@@ -279,10 +279,13 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
                 opwright_bf16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict seen_row_ = seen + (t - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    share_row_[i_] = opwright_to_bf16(seen_row_[i_]);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                 }
+                opwright_put_rest_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
             }
         }
         if (dtype_word_ == 1) {
@@ -299,10 +302,21 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
                 opwright_bf16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict seen_row_ = seen + (t - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    share_row_[i_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[i_])));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[i_ + j_]));
+                    }
+                    opwright_put_line_bf16(share_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                }
+                opwright_put_rest_bf16(share_row_ + whole_, wide_, n_ - whole_);
             }
         }
     }
@@ -392,10 +406,13 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                 opwright_bf16 share_room_[512];
                 opwright_bf16 * share_first_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                 opwright_bf16 *restrict share_row_ = T == 1 ? share_first_ : share_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict seen_row_ = seen + (q - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    share_row_[i_] = opwright_to_bf16(seen_row_[i_]);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                 }
+                opwright_put_rest_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
                 opwright_put_bf16(share_row_, share_first_, T, n_);
             }
         }
@@ -418,10 +435,21 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                 opwright_bf16 share_room_[512];
                 opwright_bf16 * share_first_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                 opwright_bf16 *restrict share_row_ = T == 1 ? share_first_ : share_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict seen_row_ = seen + (q - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    share_row_[i_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[i_])));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[i_ + j_]));
+                    }
+                    opwright_put_line_bf16(share_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                }
+                opwright_put_rest_bf16(share_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(share_row_, share_first_, T, n_);
             }
         }
@@ -509,10 +537,13 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                     for (int64_t t = begin_; t < end_; t += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - t);
                         opwright_bf16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict seen_row_ = seen + (t - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            share_row_[i_] = opwright_to_bf16(seen_row_[i_]);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                         }
+                        opwright_put_rest_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
                     }
                 }
                 if (dtype_word_ == 1) {
@@ -529,10 +560,21 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                     for (int64_t t = begin_; t < end_; t += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - t);
                         opwright_bf16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict seen_row_ = seen + (t - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            share_row_[i_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[i_])));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[i_ + j_]));
+                            }
+                            opwright_put_line_bf16(share_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                        }
+                        opwright_put_rest_bf16(share_row_ + whole_, wide_, n_ - whole_);
                     }
                 }
             }
@@ -642,10 +684,13 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                         opwright_bf16 share_room_[512];
                         opwright_bf16 * share_first_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                         opwright_bf16 *restrict share_row_ = T == 1 ? share_first_ : share_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict seen_row_ = seen + (q - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            share_row_[i_] = opwright_to_bf16(seen_row_[i_]);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                         }
+                        opwright_put_rest_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
                         opwright_put_bf16(share_row_, share_first_, T, n_);
                     }
                 }
@@ -668,10 +713,21 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                         opwright_bf16 share_room_[512];
                         opwright_bf16 * share_first_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                         opwright_bf16 *restrict share_row_ = T == 1 ? share_first_ : share_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict seen_row_ = seen + (q - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            share_row_[i_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[i_])));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[i_ + j_]));
+                            }
+                            opwright_put_line_bf16(share_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                        }
+                        opwright_put_rest_bf16(share_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(share_row_, share_first_, T, n_);
                     }
                 }
@@ -796,13 +852,24 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_5
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
                 opwright_bf16 *restrict flow_row_ = flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict slope_row_ = slope + (at_ + (t - begin_));
                 const float same_0_ = part[q + h_row_ * (H_inner_ * Q) + h * Q];
                 const opwright_bf16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                 const float same_1_ = factor[0];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    flow_row_[i_] = opwright_to_bf16((slope_row_[i_] - same_0_) * opwright_from_bf16(share_row_[i_]) * same_1_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = (slope_row_[i_ + j_] - same_0_) * opwright_from_bf16(share_row_[i_ + j_]) * same_1_;
+                    }
+                    opwright_put_line_bf16(flow_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    wide_[j_] = (slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_;
+                }
+                opwright_put_rest_bf16(flow_row_ + whole_, wide_, n_ - whole_);
             }
         }
         if (dtype_word_ == 1) {
@@ -822,13 +889,24 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_5
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
                 opwright_bf16 *restrict flow_row_ = flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict slope_row_ = slope + (at_ + (t - begin_));
                 const float same_0_ = part[q + h_row_ * (H_inner_ * Q) + h * Q];
                 const opwright_bf16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                 const float same_1_ = factor[0];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    flow_row_[i_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16((slope_row_[i_] - same_0_) * opwright_from_bf16(share_row_[i_]) * same_1_)));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[i_ + j_] - same_0_) * opwright_from_bf16(share_row_[i_ + j_]) * same_1_));
+                    }
+                    opwright_put_line_bf16(flow_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_));
+                }
+                opwright_put_rest_bf16(flow_row_ + whole_, wide_, n_ - whole_);
             }
         }
     }
@@ -870,13 +948,24 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_5
                     for (int64_t t = begin_; t < end_; t += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - t);
                         opwright_bf16 *restrict flow_row_ = flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict slope_row_ = slope + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                         const float same_0_ = part[q + h_row_ * (H_inner_ * Q) + h * Q];
                         const opwright_bf16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                         const float same_1_ = factor[0];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            flow_row_[i_] = opwright_to_bf16((slope_row_[i_] - same_0_) * opwright_from_bf16(share_row_[i_]) * same_1_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = (slope_row_[i_ + j_] - same_0_) * opwright_from_bf16(share_row_[i_ + j_]) * same_1_;
+                            }
+                            opwright_put_line_bf16(flow_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = (slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_;
+                        }
+                        opwright_put_rest_bf16(flow_row_ + whole_, wide_, n_ - whole_);
                     }
                 }
                 if (dtype_word_ == 1) {
@@ -896,13 +985,24 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_5
                     for (int64_t t = begin_; t < end_; t += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - t);
                         opwright_bf16 *restrict flow_row_ = flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict slope_row_ = slope + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                         const float same_0_ = part[q + h_row_ * (H_inner_ * Q) + h * Q];
                         const opwright_bf16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                         const float same_1_ = factor[0];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            flow_row_[i_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16((slope_row_[i_] - same_0_) * opwright_from_bf16(share_row_[i_]) * same_1_)));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[i_ + j_] - same_0_) * opwright_from_bf16(share_row_[i_ + j_]) * same_1_));
+                            }
+                            opwright_put_line_bf16(flow_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_));
+                        }
+                        opwright_put_rest_bf16(flow_row_ + whole_, wide_, n_ - whole_);
                     }
                 }
             }
@@ -1212,10 +1312,13 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_7
         opwright_bf16 diff_query_room_[512];
         opwright_bf16 * diff_query_first_ = call_->diff_query + (diff_query_H_h_at_ + h * diff_query_H_step_ + q * diff_query_Q + d * diff_query_D);
         opwright_bf16 *restrict diff_query_row_ = diff_query_D == 1 ? diff_query_first_ : diff_query_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = 0;
         const float *restrict diff_query_sum__row_ = diff_query_sum_ + (at_ + (d - begin_));
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            diff_query_row_[i_] = opwright_to_bf16(diff_query_sum__row_[i_]);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            opwright_put_line_bf16(diff_query_row_ + i_, diff_query_sum__row_ + i_, past_);
         }
+        opwright_put_rest_bf16(diff_query_row_ + whole_, diff_query_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_query_row_, diff_query_first_, diff_query_D, n_);
     }
 }
@@ -1259,15 +1362,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_7
                 const int past_ = opwright_past(diff_query_row_, diff_query_D, n_ * 2, total_);
                 const float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(diff_query_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_query_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_query_row_ + i_, diff_query_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_query_row_[whole_ + j_] = opwright_to_bf16(diff_query_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_query_row_ + whole_, diff_query_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_query_row_, diff_query_first_, diff_query_D, n_);
             }
             task_ += to_ - from_ - 1;
@@ -1576,10 +1673,13 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_9
         opwright_bf16 diff_key_room_[512];
         opwright_bf16 * diff_key_first_ = call_->diff_key + (diff_key_H_h_at_ + h * diff_key_H_step_ + t * diff_key_T + d * diff_key_D);
         opwright_bf16 *restrict diff_key_row_ = diff_key_D == 1 ? diff_key_first_ : diff_key_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = 0;
         const float *restrict diff_key_sum__row_ = diff_key_sum_ + (at_ + (d - begin_));
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            diff_key_row_[i_] = opwright_to_bf16(diff_key_sum__row_[i_]);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            opwright_put_line_bf16(diff_key_row_ + i_, diff_key_sum__row_ + i_, past_);
         }
+        opwright_put_rest_bf16(diff_key_row_ + whole_, diff_key_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_key_row_, diff_key_first_, diff_key_D, n_);
     }
 }
@@ -1623,15 +1723,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_9
                 const int past_ = opwright_past(diff_key_row_, diff_key_D, n_ * 2, total_);
                 const float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(diff_key_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_key_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_key_row_ + i_, diff_key_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_key_row_[whole_ + j_] = opwright_to_bf16(diff_key_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_key_row_ + whole_, diff_key_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_key_row_, diff_key_first_, diff_key_D, n_);
             }
             task_ += to_ - from_ - 1;
@@ -1940,10 +2034,13 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_1
         opwright_bf16 diff_value_room_[512];
         opwright_bf16 * diff_value_first_ = call_->diff_value + (diff_value_H_h_at_ + h * diff_value_H_step_ + t * diff_value_T + w * diff_value_W);
         opwright_bf16 *restrict diff_value_row_ = diff_value_W == 1 ? diff_value_first_ : diff_value_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = 0;
         const float *restrict diff_value_sum__row_ = diff_value_sum_ + (at_ + (w - begin_));
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            diff_value_row_[i_] = opwright_to_bf16(diff_value_sum__row_[i_]);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            opwright_put_line_bf16(diff_value_row_ + i_, diff_value_sum__row_ + i_, past_);
         }
+        opwright_put_rest_bf16(diff_value_row_ + whole_, diff_value_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_value_row_, diff_value_first_, diff_value_W, n_);
     }
 }
@@ -1987,15 +2084,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_1
                 const int past_ = opwright_past(diff_value_row_, diff_value_W, n_ * 2, total_);
                 const float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(diff_value_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_value_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_value_row_ + i_, diff_value_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_value_row_[whole_ + j_] = opwright_to_bf16(diff_value_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_value_row_ + whole_, diff_value_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_value_row_, diff_value_first_, diff_value_W, n_);
             }
             task_ += to_ - from_ - 1;

@@ -245,7 +245,8 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_t(void *context_, int64_t p
                 if (dtype_word_ == 0) {
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
-                        opwright_bf16 *restrict share_row_ = share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T));
+                        float wide_[512];
+                        opwright_fetch(share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), n_ * 2);
                         const float *restrict seen_row_ = seen_rows_ + t_ * T + t;
                         const float same_0_ = base_of_[t_];
                         float made_0_[512];
@@ -254,8 +255,9 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_t(void *context_, int64_t p
                         }
                         opwright_exp_row_f32(made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            share_row_[i_] = opwright_to_bf16(made_0_[i_]);
+                            wide_[i_] = made_0_[i_];
                         }
+                        opwright_put_wide_bf16(wide_, share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), 1, n_, 1);
                     }
                 }
                 if (dtype_word_ == 1) {
@@ -277,7 +279,8 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_t(void *context_, int64_t p
                 if (dtype_word_ == 2) {
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
-                        opwright_bf16 *restrict share_row_ = share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T));
+                        float wide_[512];
+                        opwright_fetch(share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), n_ * 2);
                         const float *restrict seen_row_ = seen_rows_ + t_ * T + t;
                         const float same_0_ = base_of_[t_];
                         float made_0_[512];
@@ -286,8 +289,9 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_t(void *context_, int64_t p
                         }
                         opwright_exp_row_f32(made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            share_row_[i_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(made_0_[i_])));
+                            wide_[i_] = opwright_from_f16(opwright_to_f16(made_0_[i_]));
                         }
+                        opwright_put_wide_bf16(wide_, share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), 1, n_, 1);
                     }
                 }
             }
@@ -489,9 +493,8 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                     for (int64_t t = 0; t < T; ++t) {
                         for (int64_t q = begin_; q < end_; q += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - q);
-                            opwright_bf16 share_room_[512];
-                            opwright_bf16 * share_first_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
-                            opwright_bf16 *restrict share_row_ = T == 1 ? share_first_ : share_room_;
+                            float wide_[512];
+                            opwright_fetch(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), n_ * 2);
                             const float *restrict seen_row_ = seen + (q - begin_ + t * block_);
                             const float *restrict base_row_ = base + (q - begin_);
                             float made_0_[512];
@@ -500,9 +503,9 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                             }
                             opwright_exp_row_f32(made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                share_row_[i_] = opwright_to_bf16(made_0_[i_]);
+                                wide_[i_] = made_0_[i_];
                             }
-                            opwright_put_bf16(share_row_, share_first_, T, n_);
+                            opwright_put_wide_bf16(wide_, share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, 1);
                         }
                     }
                 }
@@ -531,9 +534,8 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                     for (int64_t t = 0; t < T; ++t) {
                         for (int64_t q = begin_; q < end_; q += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - q);
-                            opwright_bf16 share_room_[512];
-                            opwright_bf16 * share_first_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
-                            opwright_bf16 *restrict share_row_ = T == 1 ? share_first_ : share_room_;
+                            float wide_[512];
+                            opwright_fetch(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), n_ * 2);
                             const float *restrict seen_row_ = seen + (q - begin_ + t * block_);
                             const float *restrict base_row_ = base + (q - begin_);
                             float made_0_[512];
@@ -542,9 +544,9 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                             }
                             opwright_exp_row_f32(made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                share_row_[i_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(made_0_[i_])));
+                                wide_[i_] = opwright_from_f16(opwright_to_f16(made_0_[i_]));
                             }
-                            opwright_put_bf16(share_row_, share_first_, T, n_);
+                            opwright_put_wide_bf16(wide_, share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, 1);
                         }
                     }
                 }
@@ -1142,11 +1144,22 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_3_w_of_sums(const void *conte
         opwright_bf16 dst_room_[512];
         opwright_bf16 * dst_first_ = call_->dst + (dst_H_h_at_ + h * dst_H_step_ + q * dst_Q + w * dst_W);
         opwright_bf16 *restrict dst_row_ = dst_W == 1 ? dst_first_ : dst_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = 0;
         const float *restrict sums_row_ = sums + (at_ + (w - begin_));
         const float same_0_ = weight[q + h_row_ * (H_inner_ * Q) + h * Q];
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            dst_row_[i_] = opwright_to_bf16(sums_row_[i_] / same_0_);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            float wide_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                wide_[j_] = sums_row_[i_ + j_] / same_0_;
+            }
+            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
         }
+        float wide_[32];
+        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+            wide_[j_] = sums_row_[whole_ + j_] / same_0_;
+        }
+        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
         opwright_put_bf16(dst_row_, dst_first_, dst_W, n_);
     }
 }
@@ -1192,15 +1205,17 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_3_w(void *context_, int64_t p
                 const float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
                 const float same_0_ = weight[q + h_row_ * (H_inner_ * Q) + h * Q];
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(sums_row_[i_ + j_] / same_0_);
+                        wide_[j_] = sums_row_[i_ + j_] / same_0_;
                     }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(sums_row_[whole_ + j_] / same_0_);
+                    wide_[j_] = sums_row_[whole_ + j_] / same_0_;
                 }
+                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_W, n_);
             }
             task_ += to_ - from_ - 1;

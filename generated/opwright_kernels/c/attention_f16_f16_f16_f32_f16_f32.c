@@ -246,6 +246,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_t(void *context_, int64_t part_)
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
                         float wide_[512];
+                        opwright_fetch(share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), n_ * 2);
                         const float *restrict seen_row_ = seen_rows_ + t_ * T + t;
                         const float same_0_ = base_of_[t_];
                         float made_0_[512];
@@ -263,6 +264,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_t(void *context_, int64_t part_)
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
                         float wide_[512];
+                        opwright_fetch(share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), n_ * 2);
                         const float *restrict seen_row_ = seen_rows_ + t_ * T + t;
                         const float same_0_ = base_of_[t_];
                         float made_0_[512];
@@ -280,6 +282,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_t(void *context_, int64_t part_)
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
                         float wide_[512];
+                        opwright_fetch(share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), n_ * 2);
                         const float *restrict seen_row_ = seen_rows_ + t_ * T + t;
                         const float same_0_ = base_of_[t_];
                         float made_0_[512];
@@ -493,6 +496,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_q(void *context_, int64_t part_)
                         for (int64_t q = begin_; q < end_; q += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - q);
                             float wide_[512];
+                            opwright_fetch(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), n_ * 2);
                             const float *restrict seen_row_ = seen + (q - begin_ + t * block_);
                             const float *restrict base_row_ = base + (q - begin_);
                             float made_0_[512];
@@ -512,6 +516,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_q(void *context_, int64_t part_)
                         for (int64_t q = begin_; q < end_; q += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - q);
                             float wide_[512];
+                            opwright_fetch(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), n_ * 2);
                             const float *restrict seen_row_ = seen + (q - begin_ + t * block_);
                             const float *restrict base_row_ = base + (q - begin_);
                             float made_0_[512];
@@ -531,6 +536,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_q(void *context_, int64_t part_)
                         for (int64_t q = begin_; q < end_; q += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - q);
                             float wide_[512];
+                            opwright_fetch(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), n_ * 2);
                             const float *restrict seen_row_ = seen + (q - begin_ + t * block_);
                             const float *restrict base_row_ = base + (q - begin_);
                             float made_0_[512];

@@ -214,15 +214,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -235,15 +237,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -302,15 +306,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -323,15 +329,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -391,15 +399,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -412,15 +422,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -479,15 +491,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -500,15 +514,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -569,15 +585,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -590,15 +608,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -657,15 +677,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -678,15 +700,17 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                                 const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                    opwright_bf16 cells_[32];
+                                    float wide_[32];
                                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                                        wide_[j_] = tile_[i_ + j_] / same_0_;
                                     }
-                                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                                 }
+                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -807,15 +831,17 @@ static void avg_pool_bf16_1_o(void *context_, int64_t part_)
                         const float *restrict total_row_ = total + (o_w_ - begin_);
                         const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
+                            float wide_[32];
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(total_row_[i_ + j_] / cells_row_[i_ + j_]);
+                                wide_[j_] = total_row_[i_ + j_] / cells_row_[i_ + j_];
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(total_row_[whole_ + j_] / cells_row_[whole_ + j_]);
+                            wide_[j_] = total_row_[whole_ + j_] / cells_row_[whole_ + j_];
                         }
+                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                     }
                 }
@@ -830,15 +856,17 @@ static void avg_pool_bf16_1_o(void *context_, int64_t part_)
                         const float *restrict total_row_ = total + (o_w_ - begin_);
                         const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
+                            float wide_[32];
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(total_row_[i_ + j_] / same_0_);
+                                wide_[j_] = total_row_[i_ + j_] / same_0_;
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(total_row_[whole_ + j_] / same_0_);
+                            wide_[j_] = total_row_[whole_ + j_] / same_0_;
                         }
+                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                     }
                 }

@@ -123,15 +123,26 @@ static void batch_norm_forward_training_bf16_0_x(void *context_, int64_t part_)
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
                     opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = 0;
                     const float same_0_ = opwright_from_bf16(gamma[c * gamma_C]);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                     const float same_1_ = batch_mean_sum_;
                     const float same_2_ = shared_0_;
                     const float same_3_ = opwright_from_bf16(beta[c * beta_C]);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) * same_2_ + same_3_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = same_0_ * (opwright_from_bf16(src_row_[i_ + j_]) - same_1_) * same_2_ + same_3_;
+                        }
+                        opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - same_1_) * same_2_ + same_3_;
+                    }
+                    opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
                 }
             }
@@ -857,15 +868,17 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                         opwright_bf16 beta_room_[512];
                         const opwright_bf16 *restrict beta_row_ = opwright_row_bf16(beta + c * beta_C, beta_C, beta_by_ ? n_ : 32, beta_room_);
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
+                            float wide_[32];
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - batch_mean_sum__row_[i_ + j_]) * shared_0__row_[i_ + j_] + opwright_from_bf16(beta_row_[i_ * beta_by_ + j_]));
+                                wide_[j_] = opwright_from_bf16(gamma_row_[i_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - batch_mean_sum__row_[i_ + j_]) * shared_0__row_[i_ + j_] + opwright_from_bf16(beta_row_[i_ * beta_by_ + j_]);
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - batch_mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + opwright_from_bf16(beta_row_[whole_ * beta_by_ + j_]));
+                            wide_[j_] = opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - batch_mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + opwright_from_bf16(beta_row_[whole_ * beta_by_ + j_]);
                         }
+                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -884,15 +897,17 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const float same_1_ = 1.0f - (float)momentum;
             const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(mean_row_[i_ + j_]) + same_1_ * batch_mean_sum__row_[i_ + j_]);
+                    wide_[j_] = same_0_ * opwright_from_bf16(mean_row_[i_ + j_]) + same_1_ * batch_mean_sum__row_[i_ + j_];
                 }
-                opwright_put_line(running_mean_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(running_mean_row_ + i_, wide_, past_);
             }
+            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                running_mean_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(mean_row_[whole_ + j_]) + same_1_ * batch_mean_sum__row_[whole_ + j_]);
+                wide_[j_] = same_0_ * opwright_from_bf16(mean_row_[whole_ + j_]) + same_1_ * batch_mean_sum__row_[whole_ + j_];
             }
+            opwright_put_rest_bf16(running_mean_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(running_mean_row_, running_mean_first_, running_mean_C, n_);
         }
         for (int64_t c = begin_; c < end_; c += block_) {
@@ -908,15 +923,17 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const float same_1_ = 1.0f - (float)momentum;
             const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(variance_row_[i_ + j_]) + same_1_ * batch_variance_sum__row_[i_ + j_]);
+                    wide_[j_] = same_0_ * opwright_from_bf16(variance_row_[i_ + j_]) + same_1_ * batch_variance_sum__row_[i_ + j_];
                 }
-                opwright_put_line(running_variance_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(running_variance_row_ + i_, wide_, past_);
             }
+            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                running_variance_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(variance_row_[whole_ + j_]) + same_1_ * batch_variance_sum__row_[whole_ + j_]);
+                wide_[j_] = same_0_ * opwright_from_bf16(variance_row_[whole_ + j_]) + same_1_ * batch_variance_sum__row_[whole_ + j_];
             }
+            opwright_put_rest_bf16(running_variance_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(running_variance_row_, running_variance_first_, running_variance_C, n_);
         }
         for (int64_t c = begin_; c < end_; c += block_) {
@@ -928,15 +945,9 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const int past_ = opwright_past(batch_mean_row_, batch_mean_C, n_ * 2, total_);
             const float *restrict batch_mean_sum__row_ = batch_mean_sum_ + (c - begin_);
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(batch_mean_sum__row_[i_ + j_]);
-                }
-                opwright_put_line(batch_mean_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(batch_mean_row_ + i_, batch_mean_sum__row_ + i_, past_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                batch_mean_row_[whole_ + j_] = opwright_to_bf16(batch_mean_sum__row_[whole_ + j_]);
-            }
+            opwright_put_rest_bf16(batch_mean_row_ + whole_, batch_mean_sum__row_ + whole_, n_ - whole_);
             opwright_put_bf16(batch_mean_row_, batch_mean_first_, batch_mean_C, n_);
         }
         for (int64_t c = begin_; c < end_; c += block_) {
@@ -948,15 +959,9 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             const int past_ = opwright_past(batch_variance_row_, batch_variance_C, n_ * 2, total_);
             const float *restrict batch_variance_sum__row_ = batch_variance_sum_ + (c - begin_);
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(batch_variance_sum__row_[i_ + j_]);
-                }
-                opwright_put_line(batch_variance_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(batch_variance_row_ + i_, batch_variance_sum__row_ + i_, past_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                batch_variance_row_[whole_ + j_] = opwright_to_bf16(batch_variance_sum__row_[whole_ + j_]);
-            }
+            opwright_put_rest_bf16(batch_variance_row_ + whole_, batch_variance_sum__row_ + whole_, n_ - whole_);
             opwright_put_bf16(batch_variance_row_, batch_variance_first_, batch_variance_C, n_);
         }
     }

@@ -364,15 +364,17 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
+                            float wide_[32];
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_ + j_]) * scale_row_[i_ + j_]);
+                                wide_[j_] = opwright_from_bf16(diff_dst_row_[i_ + j_]) * scale_row_[i_ + j_];
                             }
-                            opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * scale_row_[whole_ + j_]);
+                            wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * scale_row_[whole_ + j_];
                         }
+                        opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
                 }
@@ -390,15 +392,17 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             const opwright_bf16 *restrict variance_row_ = opwright_row_bf16(variance + c * variance_C, variance_C, n_, variance_room_);
             const float same_0_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(diff_scale_row_[i_ + j_] / opwright_sqrt_f32(opwright_from_bf16(variance_row_[i_ + j_]) + same_0_));
+                    wide_[j_] = diff_scale_row_[i_ + j_] / opwright_sqrt_f32(opwright_from_bf16(variance_row_[i_ + j_]) + same_0_);
                 }
-                opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(diff_gamma_row_ + i_, wide_, past_);
             }
+            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_gamma_row_[whole_ + j_] = opwright_to_bf16(diff_scale_row_[whole_ + j_] / opwright_sqrt_f32(opwright_from_bf16(variance_row_[whole_ + j_]) + same_0_));
+                wide_[j_] = diff_scale_row_[whole_ + j_] / opwright_sqrt_f32(opwright_from_bf16(variance_row_[whole_ + j_]) + same_0_);
             }
+            opwright_put_rest_bf16(diff_gamma_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C, n_);
         }
         for (int64_t c = begin_; c < end_; ++c) {
@@ -687,15 +691,17 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
                 const float *restrict scale_row_ = scale + (c - begin_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                        wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f;
                     }
-                    opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
                 }
+                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -750,15 +756,17 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
                 const float *restrict scale_row_ = scale + (c - begin_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                        wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f;
                     }
-                    opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
                 }
+                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -814,15 +822,17 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
                 const float *restrict scale_row_ = scale + (c - begin_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                        wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f;
                     }
-                    opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
                 }
+                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -877,15 +887,17 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
                 const float *restrict scale_row_ = scale + (c - begin_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                        wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f;
                     }
-                    opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
                 }
+                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
         }
@@ -943,15 +955,17 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
                 const float *restrict scale_row_ = scale + (c - begin_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                        wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f;
                     }
-                    opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
                 }
+                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
@@ -1007,15 +1021,17 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 const int past_ = opwright_past(diff_mean_row_, diff_mean_C, n_ * 2, total_);
                 const float *restrict scale_row_ = scale + (c - begin_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                        wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[i_ + j_] * scale_row_[i_ + j_] : 0.0f) : 0.0f) + 0.0f;
                     }
-                    opwright_put_line(diff_mean_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
+                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
                 }
+                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
         }
@@ -1033,15 +1049,17 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             const opwright_bf16 *restrict variance_row_ = opwright_row_bf16(variance + c * variance_C, variance_C, n_, variance_room_);
             const float same_1_ = (float)epsilon;
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(same_0_ * diff_scale_row_[i_ + j_] * scale_row_[i_ + j_] / (opwright_from_bf16(variance_row_[i_ + j_]) + same_1_));
+                    wide_[j_] = same_0_ * diff_scale_row_[i_ + j_] * scale_row_[i_ + j_] / (opwright_from_bf16(variance_row_[i_ + j_]) + same_1_);
                 }
-                opwright_put_line(diff_variance_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(diff_variance_row_ + i_, wide_, past_);
             }
+            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_variance_row_[whole_ + j_] = opwright_to_bf16(same_0_ * diff_scale_row_[whole_ + j_] * scale_row_[whole_ + j_] / (opwright_from_bf16(variance_row_[whole_ + j_]) + same_1_));
+                wide_[j_] = same_0_ * diff_scale_row_[whole_ + j_] * scale_row_[whole_ + j_] / (opwright_from_bf16(variance_row_[whole_ + j_]) + same_1_);
             }
+            opwright_put_rest_bf16(diff_variance_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(diff_variance_row_, diff_variance_first_, diff_variance_C, n_);
         }
         for (int64_t c = begin_; c < end_; c += block_) {
@@ -1053,15 +1071,9 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             const int past_ = opwright_past(diff_beta_row_, diff_beta_C, n_ * 2, total_);
             const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(diff_beta_sum__row_[i_ + j_]);
-                }
-                opwright_put_line(diff_beta_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(diff_beta_row_ + i_, diff_beta_sum__row_ + i_, past_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_beta_row_[whole_ + j_] = opwright_to_bf16(diff_beta_sum__row_[whole_ + j_]);
-            }
+            opwright_put_rest_bf16(diff_beta_row_ + whole_, diff_beta_sum__row_ + whole_, n_ - whole_);
             opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
         }
     }
@@ -1146,12 +1158,23 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
                     opwright_bf16 diff_src_room_[512];
                     opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
                     opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = 0;
                     opwright_bf16 diff_dst_room_[512];
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                     const float same_0_ = scale;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * same_0_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = opwright_from_bf16(diff_dst_row_[i_ + j_]) * same_0_;
+                        }
+                        opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_;
+                    }
+                    opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
                 }
             }

@@ -97,15 +97,17 @@ static void batch_norm_inference_bf16_1_x(void *context_, int64_t part_)
             const float same_1_ = scale[c];
             const float same_2_ = opwright_from_bf16(call_->beta[c * beta_C]);
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16((opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * same_1_ + same_2_);
+                    wide_[j_] = (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * same_1_ + same_2_;
                 }
-                opwright_put_line(dst_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
             }
+            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                dst_row_[whole_ + j_] = opwright_to_bf16((opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * same_1_ + same_2_);
+                wide_[j_] = (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * same_1_ + same_2_;
             }
+            opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
@@ -178,15 +180,17 @@ static void batch_norm_inference_bf16_1_c(void *context_, int64_t part_)
                 opwright_bf16 beta_room_[512];
                 const opwright_bf16 *restrict beta_row_ = opwright_row_bf16(beta + c * beta_C, beta_C, n_, beta_room_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16((opwright_from_bf16(src_row_[i_ + j_]) - opwright_from_bf16(mean_row_[i_ + j_])) * scale_row_[i_ + j_] + opwright_from_bf16(beta_row_[i_ + j_]));
+                        wide_[j_] = (opwright_from_bf16(src_row_[i_ + j_]) - opwright_from_bf16(mean_row_[i_ + j_])) * scale_row_[i_ + j_] + opwright_from_bf16(beta_row_[i_ + j_]);
                     }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16((opwright_from_bf16(src_row_[whole_ + j_]) - opwright_from_bf16(mean_row_[whole_ + j_])) * scale_row_[whole_ + j_] + opwright_from_bf16(beta_row_[whole_ + j_]));
+                    wide_[j_] = (opwright_from_bf16(src_row_[whole_ + j_]) - opwright_from_bf16(mean_row_[whole_ + j_])) * scale_row_[whole_ + j_] + opwright_from_bf16(beta_row_[whole_ + j_]);
                 }
+                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
             }
             task_ += to_ - from_ - 1;

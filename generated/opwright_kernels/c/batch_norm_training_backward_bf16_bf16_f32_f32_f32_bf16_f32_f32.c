@@ -604,15 +604,17 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
                         const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                         const float same_0_ = (float)N * (float)X_cells_;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
+                            float wide_[32];
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(gamma_row_[i_ * gamma_by_ + j_] * scale_row_[i_ + j_] * (opwright_from_bf16(diff_dst_row_[i_ + j_]) - (diff_beta_sum__row_[i_ + j_] + (opwright_from_bf16(src_row_[i_ + j_]) - mean_row_[i_ + j_]) * scale_row_[i_ + j_] * diff_gamma_sum__row_[i_ + j_]) / same_0_));
+                                wide_[j_] = gamma_row_[i_ * gamma_by_ + j_] * scale_row_[i_ + j_] * (opwright_from_bf16(diff_dst_row_[i_ + j_]) - (diff_beta_sum__row_[i_ + j_] + (opwright_from_bf16(src_row_[i_ + j_]) - mean_row_[i_ + j_]) * scale_row_[i_ + j_] * diff_gamma_sum__row_[i_ + j_]) / same_0_);
                             }
-                            opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            diff_src_row_[whole_ + j_] = opwright_to_bf16(gamma_row_[whole_ * gamma_by_ + j_] * scale_row_[whole_ + j_] * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (diff_beta_sum__row_[whole_ + j_] + (opwright_from_bf16(src_row_[whole_ + j_]) - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * diff_gamma_sum__row_[whole_ + j_]) / same_0_));
+                            wide_[j_] = gamma_row_[whole_ * gamma_by_ + j_] * scale_row_[whole_ + j_] * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (diff_beta_sum__row_[whole_ + j_] + (opwright_from_bf16(src_row_[whole_ + j_]) - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * diff_gamma_sum__row_[whole_ + j_]) / same_0_);
                         }
+                        opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
                 }
@@ -760,6 +762,8 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_x(
                     opwright_bf16 diff_src_room_[512];
                     opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
                     opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = 0;
                     const float same_0_ = gamma[c * gamma_C] * scale;
                     opwright_bf16 diff_dst_room_[512];
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
@@ -770,9 +774,18 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_x(
                     const float same_3_ = scale;
                     const float same_4_ = diff_gamma_sum_;
                     const float same_5_ = (float)N * (float)X_cells_;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_bf16(src_row_[i_]) - same_2_) * same_3_ * same_4_) / same_5_));
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = same_0_ * (opwright_from_bf16(diff_dst_row_[i_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[i_ + j_]) - same_2_) * same_3_ * same_4_) / same_5_);
+                        }
+                        opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = same_0_ * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[whole_ + j_]) - same_2_) * same_3_ * same_4_) / same_5_);
+                    }
+                    opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
                 }
             }

@@ -132,15 +132,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_bias_row_, diff_bias_C, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_bias_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -194,15 +188,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_bias_row_, diff_bias_C, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_bias_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -257,15 +245,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_bias_row_, diff_bias_C, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_bias_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -319,15 +301,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_bias_row_, diff_bias_C, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_bias_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
         }
@@ -384,15 +360,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_bias_row_, diff_bias_C, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_bias_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
@@ -447,15 +417,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_bias_row_, diff_bias_C, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_bias_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
         }

@@ -59,15 +59,17 @@ static void divide_bf16_0_x(void *context_, int64_t part_)
         opwright_bf16 src_1_room_[512];
         const opwright_bf16 *restrict src_1_row_ = opwright_row_bf16(src_1_begin_ == src_1_cells_ ? src_1_cells_ : src_1_begin_ + (src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, src_1_by_ ? n_ : 32, src_1_room_);
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-            opwright_bf16 cells_[32];
+            float wide_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                cells_[j_] = opwright_to_bf16(opwright_from_bf16(src_0_row_[i_ * src_0_by_ + j_]) / opwright_from_bf16(src_1_row_[i_ * src_1_by_ + j_]));
+                wide_[j_] = opwright_from_bf16(src_0_row_[i_ * src_0_by_ + j_]) / opwright_from_bf16(src_1_row_[i_ * src_1_by_ + j_]);
             }
-            opwright_put_line(dst_row_ + i_, cells_, past_);
+            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
         }
+        float wide_[32];
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_0_row_[whole_ * src_0_by_ + j_]) / opwright_from_bf16(src_1_row_[whole_ * src_1_by_ + j_]));
+            wide_[j_] = opwright_from_bf16(src_0_row_[whole_ * src_0_by_ + j_]) / opwright_from_bf16(src_1_row_[whole_ * src_1_by_ + j_]);
         }
+        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
         opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
     }
 }

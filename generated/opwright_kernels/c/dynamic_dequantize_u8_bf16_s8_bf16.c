@@ -103,15 +103,9 @@ static void dynamic_dequantize_u8_bf16_s8_bf16_0_a(void *context_, int64_t part_
                 const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 2, total_);
                 const float *restrict dst_sum__row_ = dst_sum_ + (a - begin_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(dst_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, dst_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(dst_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(dst_row_ + whole_, dst_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
             }
             at_ += 1;
@@ -215,15 +209,9 @@ static void dynamic_dequantize_u8_bf16_s8_bf16_0_c(void *context_, int64_t part_
                     const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                     const float *restrict dst_sum__row_ = dst_sum_ + (c - begin_);
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(dst_sum__row_[i_ + j_]);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                        opwright_put_line_bf16(dst_row_ + i_, dst_sum__row_ + i_, past_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(dst_sum__row_[whole_ + j_]);
-                    }
+                    opwright_put_rest_bf16(dst_row_ + whole_, dst_sum__row_ + whole_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
             }

@@ -46,9 +46,8 @@ static void gelu_bf16_0_x(void *context_, int64_t part_)
         if (mode_word_ == 0) {
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
-                opwright_bf16 dst_room_[512];
-                opwright_bf16 * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-                opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_X_step_, n_, total_, dst_room_);
+                float wide_[512];
+                opwright_fetch(dst + (dst_X_x_at_ + x * dst_X_step_), n_ * 2);
                 opwright_bf16 src_room_[512];
                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                 opwright_fetch(src_row_ + n_, n_ * 2);
@@ -58,17 +57,16 @@ static void gelu_bf16_0_x(void *context_, int64_t part_)
                 }
                 opwright_erf_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_bf16(0.5f * opwright_from_bf16(src_row_[i_]) * (1.0f + made_0_[i_]));
+                    wide_[i_] = 0.5f * opwright_from_bf16(src_row_[i_]) * (1.0f + made_0_[i_]);
                 }
-                opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
+                opwright_put_wide_bf16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
             }
         }
         if (mode_word_ == 1) {
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
-                opwright_bf16 dst_room_[512];
-                opwright_bf16 * dst_first_ = dst + (dst_X_x_at_ + x * dst_X_step_);
-                opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_X_step_, n_, total_, dst_room_);
+                float wide_[512];
+                opwright_fetch(dst + (dst_X_x_at_ + x * dst_X_step_), n_ * 2);
                 opwright_bf16 src_room_[512];
                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                 opwright_fetch(src_row_ + n_, n_ * 2);
@@ -78,9 +76,9 @@ static void gelu_bf16_0_x(void *context_, int64_t part_)
                 }
                 opwright_tanh_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_row_[i_] = opwright_to_bf16(0.5f * opwright_from_bf16(src_row_[i_]) * (1.0f + made_0_[i_]));
+                    wide_[i_] = 0.5f * opwright_from_bf16(src_row_[i_]) * (1.0f + made_0_[i_]);
                 }
-                opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
+                opwright_put_wide_bf16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
             }
         }
     }

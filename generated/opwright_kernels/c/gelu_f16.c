@@ -47,6 +47,7 @@ static void gelu_f16_0_x(void *context_, int64_t part_)
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 float wide_[512];
+                opwright_fetch(dst + (dst_X_x_at_ + x * dst_X_step_), n_ * 2);
                 float wide_0_[512];
                 opwright_from_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
                 float made_0_[512];
@@ -64,6 +65,7 @@ static void gelu_f16_0_x(void *context_, int64_t part_)
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 float wide_[512];
+                opwright_fetch(dst + (dst_X_x_at_ + x * dst_X_step_), n_ * 2);
                 float wide_0_[512];
                 opwright_from_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
                 float made_0_[512];

@@ -227,6 +227,8 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
                         opwright_bf16 diff_src_room_[512];
                         opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + (g * k_end_0_ + k) * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
                         opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         opwright_bf16 diff_dst_room_[512];
                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                         const float same_0_ = opwright_from_bf16(gamma[(g * k_end_0_ + k) * gamma_C]);
@@ -236,9 +238,18 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                         const float same_3_ = mean[n];
                         const float same_4_ = diff_total[n];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * same_0_ / same_1_ + same_2_ * (opwright_from_bf16(src_row_[i_]) - same_3_) + same_4_ + 0.0f);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_bf16(diff_dst_row_[i_ + j_]) * same_0_ / same_1_ + same_2_ * (opwright_from_bf16(src_row_[i_ + j_]) - same_3_) + same_4_ + 0.0f;
+                            }
+                            opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_ / same_1_ + same_2_ * (opwright_from_bf16(src_row_[whole_ + j_]) - same_3_) + same_4_ + 0.0f;
+                        }
+                        opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
                     }
                 }
@@ -1462,15 +1473,9 @@ static void group_norm_backward_bf16_1_diff_gamma_C_(void *context_, int64_t par
             const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C, n_ * 2, total_);
             const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + diff_gamma_C_;
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(diff_gamma_sum__row_[i_ + j_]);
-                }
-                opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(diff_gamma_row_ + i_, diff_gamma_sum__row_ + i_, past_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_gamma_row_[whole_ + j_] = opwright_to_bf16(diff_gamma_sum__row_[whole_ + j_]);
-            }
+            opwright_put_rest_bf16(diff_gamma_row_ + whole_, diff_gamma_sum__row_ + whole_, n_ - whole_);
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C, n_);
         }
     }
@@ -1500,15 +1505,9 @@ static void group_norm_backward_bf16_2_diff_beta_C_(void *context_, int64_t part
             const int past_ = opwright_past(diff_beta_row_, diff_beta_C, n_ * 2, total_);
             const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + diff_beta_C_;
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(diff_beta_sum__row_[i_ + j_]);
-                }
-                opwright_put_line(diff_beta_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(diff_beta_row_ + i_, diff_beta_sum__row_ + i_, past_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_beta_row_[whole_ + j_] = opwright_to_bf16(diff_beta_sum__row_[whole_ + j_]);
-            }
+            opwright_put_rest_bf16(diff_beta_row_ + whole_, diff_beta_sum__row_ + whole_, n_ - whole_);
             opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
         }
     }

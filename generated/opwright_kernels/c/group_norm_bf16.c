@@ -122,15 +122,26 @@ static void group_norm_bf16_0_x(void *context_, int64_t part_)
                         opwright_bf16 dst_room_[512];
                         opwright_bf16 * dst_first_ = dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_);
                         opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float same_0_ = opwright_from_bf16(gamma[(g * k_end_0_ + k) * gamma_C]);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                         const float same_1_ = mean_sum_;
                         const float same_2_ = shared_0_;
                         const float same_3_ = opwright_from_bf16(beta[(g * k_end_0_ + k) * beta_C]);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) - same_1_) * same_2_ + same_3_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = same_0_ * (opwright_from_bf16(src_row_[i_ + j_]) - same_1_) * same_2_ + same_3_;
+                            }
+                            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - same_1_) * same_2_ + same_3_;
+                        }
+                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
                     }
                 }
@@ -860,15 +871,9 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                 const int past_ = opwright_past(mean_row_, mean_G, n_ * 2, total_);
                 const float *restrict mean_sum__row_ = mean_sum_ + (g - begin_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(mean_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(mean_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(mean_row_ + i_, mean_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    mean_row_[whole_ + j_] = opwright_to_bf16(mean_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(mean_row_ + whole_, mean_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(mean_row_, mean_first_, mean_G, n_);
             }
         }
@@ -882,15 +887,9 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                 const int past_ = opwright_past(variance_row_, variance_G, n_ * 2, total_);
                 const float *restrict variance_sum__row_ = variance_sum_ + (g - begin_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(variance_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(variance_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(variance_row_ + i_, variance_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    variance_row_[whole_ + j_] = opwright_to_bf16(variance_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(variance_row_ + whole_, variance_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(variance_row_, variance_first_, variance_G, n_);
             }
         }
@@ -931,14 +930,16 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
+    const int64_t gamma_by_ = gamma_C != 0;
     const int64_t beta_C = sizes_->beta_C;
+    const int64_t beta_by_ = beta_C != 0;
     const int64_t mean_N = sizes_->mean_N;
     const int64_t mean_G = sizes_->mean_G;
     const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t variance_N = sizes_->variance_N;
     const int64_t variance_G = sizes_->variance_G;
     const int64_t variance_absent_ = sizes_->variance_absent_;
-    const int64_t block_ = src_C == 1 && dst_C == 1 && gamma_C == 1 && beta_C == 1 ? 1073741824 : opwright_min(opwright_apart(src_C, dst_C), opwright_apart(gamma_C, beta_C));
+    const int64_t block_ = src_C == 1 && dst_C == 1 && gamma_C == gamma_by_ && beta_C == beta_by_ ? 1073741824 : opwright_min(opwright_apart(src_C, dst_C), opwright_apart(gamma_C, beta_C));
     const int64_t total_ = N;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     const int64_t k_end_0_ = opwright_floor_div(C, G);
@@ -1420,17 +1421,28 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (n * dst_N + g_k_ * dst_C + dst_X_x_at_ + x * dst_X_step_);
                     opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = 0;
                     opwright_bf16 gamma_room_[512];
-                    const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + g_k_ * gamma_C, gamma_C, n_, gamma_room_);
+                    const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + g_k_ * gamma_C, gamma_C, gamma_by_ ? n_ : 32, gamma_room_);
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     const float *restrict shared_0__for_g_k__row_ = shared_0__for_g_k_ + g_k_;
                     opwright_bf16 beta_room_[512];
-                    const opwright_bf16 *restrict beta_row_ = opwright_row_bf16(beta + g_k_ * beta_C, beta_C, n_, beta_room_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_sum__for_g_k__row_[i_]) * shared_0__for_g_k__row_[i_] + opwright_from_bf16(beta_row_[i_]));
+                    const opwright_bf16 *restrict beta_row_ = opwright_row_bf16(beta + g_k_ * beta_C, beta_C, beta_by_ ? n_ : 32, beta_room_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = opwright_from_bf16(gamma_row_[i_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - mean_sum__for_g_k__row_[i_ + j_]) * shared_0__for_g_k__row_[i_ + j_] + opwright_from_bf16(beta_row_[i_ * beta_by_ + j_]);
+                        }
+                        opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - mean_sum__for_g_k__row_[whole_ + j_]) * shared_0__for_g_k__row_[whole_ + j_] + opwright_from_bf16(beta_row_[whole_ * beta_by_ + j_]);
+                    }
+                    opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
             }

@@ -696,6 +696,7 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_c(void 
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
     const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
+    const int64_t gamma_by_ = gamma_C_step_ != 0;
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = gamma_C_step_ == 1 && diff_dst_C_step_ == 1 && src_C_step_ == 1 && diff_src_C_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(gamma_C_step_, diff_dst_C_step_), opwright_apart(src_C_step_, diff_src_C_step_));
@@ -801,9 +802,11 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_c(void 
                         opwright_bf16 diff_src_room_[512];
                         opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
                         opwright_bf16 *restrict diff_src_row_ = diff_src_C_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float same_0_ = scale[b_row__of_[t_] * B_inner_ + b_of_[t_]];
                         float gamma_room_[512];
-                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, gamma_by_ ? n_ : 32, gamma_room_);
                         opwright_bf16 diff_dst_room_[512];
                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         const float same_1_ = level_of_[t_];
@@ -812,9 +815,18 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_c(void 
                         const float same_2_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
                         const float same_3_ = slope_of_[t_];
                         const float same_4_ = (float)C_cells_;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = opwright_to_bf16(same_0_ * (gamma_row_[i_] * opwright_from_bf16(diff_dst_row_[i_]) - (same_1_ + (opwright_from_bf16(src_row_[i_]) - same_2_) * same_0_ * same_3_) / same_4_));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = same_0_ * (gamma_row_[i_ * gamma_by_ + j_] * opwright_from_bf16(diff_dst_row_[i_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[i_ + j_]) - same_2_) * same_0_ * same_3_) / same_4_);
+                            }
+                            opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = same_0_ * (gamma_row_[whole_ * gamma_by_ + j_] * opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[whole_ + j_]) - same_2_) * same_0_ * same_3_) / same_4_);
+                        }
+                        opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C_step_, n_);
                     }
                 }
@@ -1379,15 +1391,17 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                     const float *restrict slope_row_ = slope + (b - begin_);
                     const float same_1_ = (float)C_cells_;
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(scale_row_[i_ + j_] * (same_0_ * opwright_from_bf16(diff_dst_row_[i_ + j_]) - (level_row_[i_ + j_] + (opwright_from_bf16(src_row_[i_ + j_]) - mean_row_[i_ + j_]) * scale_row_[i_ + j_] * slope_row_[i_ + j_]) / same_1_));
+                            wide_[j_] = scale_row_[i_ + j_] * (same_0_ * opwright_from_bf16(diff_dst_row_[i_ + j_]) - (level_row_[i_ + j_] + (opwright_from_bf16(src_row_[i_ + j_]) - mean_row_[i_ + j_]) * scale_row_[i_ + j_] * slope_row_[i_ + j_]) / same_1_);
                         }
-                        opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                        opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_src_row_[whole_ + j_] = opwright_to_bf16(scale_row_[whole_ + j_] * (same_0_ * opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (level_row_[whole_ + j_] + (opwright_from_bf16(src_row_[whole_ + j_]) - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * slope_row_[whole_ + j_]) / same_1_));
+                        wide_[j_] = scale_row_[whole_ + j_] * (same_0_ * opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (level_row_[whole_ + j_] + (opwright_from_bf16(src_row_[whole_ + j_]) - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * slope_row_[whole_ + j_]) / same_1_);
                     }
+                    opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_B_step_, n_);
                 }
             }

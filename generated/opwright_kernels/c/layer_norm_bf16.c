@@ -47,14 +47,16 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    const int64_t gamma_by_ = gamma_C_step_ != 0;
     const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
+    const int64_t beta_by_ = beta_C_step_ != 0;
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t mean_absent_ = sizes_->mean_absent_;
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
     const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == 1 && beta_C_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(src_C_step_, dst_C_step_), opwright_apart(gamma_C_step_, beta_C_step_));
+    const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == gamma_by_ && beta_C_step_ == beta_by_ ? 1073741824 : opwright_min(opwright_apart(src_C_step_, dst_C_step_), opwright_apart(gamma_C_step_, beta_C_step_));
     const int64_t total_ = B_rows_ * B_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -149,17 +151,28 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
                         opwright_bf16 dst_room_[512];
                         opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
                         opwright_bf16 *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         opwright_bf16 gamma_room_[512];
-                        const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                        const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, gamma_by_ ? n_ : 32, gamma_room_);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                         const float same_0_ = mean_sum__of_[t_];
                         const float same_1_ = shared_0__of_[t_];
                         opwright_bf16 beta_room_[512];
-                        const opwright_bf16 *restrict beta_row_ = opwright_row_bf16(beta + (beta_C_c_at_ + c * beta_C_step_), beta_C_step_, n_, beta_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_ + opwright_from_bf16(beta_row_[i_]));
+                        const opwright_bf16 *restrict beta_row_ = opwright_row_bf16(beta + (beta_C_c_at_ + c * beta_C_step_), beta_C_step_, beta_by_ ? n_ : 32, beta_room_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_bf16(gamma_row_[i_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * same_1_ + opwright_from_bf16(beta_row_[i_ * beta_by_ + j_]);
+                            }
+                            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * same_1_ + opwright_from_bf16(beta_row_[whole_ * beta_by_ + j_]);
+                        }
+                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C_step_, n_);
                     }
                 }
@@ -861,15 +874,17 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     const float same_1_ = opwright_from_bf16(beta[beta_C_c_at_ + c * beta_C_step_]);
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_ + j_]) - mean_sum__row_[i_ + j_]) * shared_0__row_[i_ + j_] + same_1_);
+                            wide_[j_] = same_0_ * (opwright_from_bf16(src_row_[i_ + j_]) - mean_sum__row_[i_ + j_]) * shared_0__row_[i_ + j_] + same_1_;
                         }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                        opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + same_1_);
+                        wide_[j_] = same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + same_1_;
                     }
+                    opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_B_step_, n_);
                 }
             }
@@ -884,15 +899,9 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                 const int past_ = opwright_past(mean_row_, mean_B_step_, n_ * 2, total_);
                 const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(mean_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(mean_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(mean_row_ + i_, mean_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    mean_row_[whole_ + j_] = opwright_to_bf16(mean_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(mean_row_ + whole_, mean_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(mean_row_, mean_first_, mean_B_step_, n_);
             }
         }
@@ -906,15 +915,9 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                 const int past_ = opwright_past(variance_row_, variance_B_step_, n_ * 2, total_);
                 const float *restrict variance_sum__row_ = variance_sum_ + (b - begin_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(variance_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(variance_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(variance_row_ + i_, variance_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    variance_row_[whole_ + j_] = opwright_to_bf16(variance_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(variance_row_ + whole_, variance_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(variance_row_, variance_first_, variance_B_step_, n_);
             }
         }

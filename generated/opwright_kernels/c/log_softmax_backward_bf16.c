@@ -270,9 +270,8 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
             for (int64_t c = 0; c < C; ++c) {
                 for (int64_t a = begin_; a < end_; a += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - a);
-                    opwright_bf16 diff_src_room_[512];
-                    opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
-                    opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_A_step_, n_, total_, diff_src_room_);
+                    float wide_[512];
+                    opwright_fetch(diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), n_ * 2);
                     opwright_bf16 diff_dst_room_[512];
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     opwright_fetch(diff_dst_row_ + n_, n_ * 2);
@@ -286,9 +285,9 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                     opwright_exp_row_f32(made_0_, n_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) - made_0_[i_] * total_row_[i_]);
+                        wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) - made_0_[i_] * total_row_[i_];
                     }
-                    opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
+                    opwright_put_wide_bf16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), diff_src_A_step_, n_, total_);
                 }
             }
             at_ += 1;
@@ -390,9 +389,8 @@ static void log_softmax_backward_bf16_0_c(void *context_, int64_t part_)
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
-                    opwright_bf16 diff_src_room_[512];
-                    opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
-                    opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                    float wide_[512];
+                    opwright_fetch(diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), n_ * 2);
                     opwright_bf16 diff_dst_room_[512];
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
                     opwright_fetch(diff_dst_row_ + n_, n_ * 2);
@@ -406,9 +404,9 @@ static void log_softmax_backward_bf16_0_c(void *context_, int64_t part_)
                     opwright_exp_row_f32(made_0_, n_);
                     const float same_0_ = total_of_[t_];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) - made_0_[i_] * same_0_);
+                        wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) - made_0_[i_] * same_0_;
                     }
-                    opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                    opwright_put_wide_bf16(wide_, diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), diff_src_C, n_, 1);
                 }
             }
         }

@@ -204,6 +204,7 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_; a < end_; a += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - a);
                     float wide_[512];
+                    opwright_fetch(diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), n_ * 2);
                     float wide_0_[512];
                     opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_0_);
                     float wide_1_[512];
@@ -320,6 +321,7 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     float wide_[512];
+                    opwright_fetch(diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), n_ * 2);
                     float wide_0_[512];
                     opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_0_);
                     float wide_1_[512];

@@ -503,15 +503,17 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     const float *restrict peak_row_ = peak + (a - begin_);
                     const float *restrict shared_0__row_ = shared_0_ + (a - begin_);
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_ + j_]) - peak_row_[i_ + j_] - shared_0__row_[i_ + j_]);
+                            wide_[j_] = opwright_from_bf16(src_row_[i_ + j_]) - peak_row_[i_ + j_] - shared_0__row_[i_ + j_];
                         }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                        opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) - peak_row_[whole_ + j_] - shared_0__row_[whole_ + j_]);
+                        wide_[j_] = opwright_from_bf16(src_row_[whole_ + j_]) - peak_row_[whole_ + j_] - shared_0__row_[whole_ + j_];
                     }
+                    opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
                 }
             }
@@ -644,13 +646,24 @@ static void log_softmax_bf16_0_c(void *context_, int64_t part_)
                     opwright_bf16 dst_room_[512];
                     opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
                     opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = 0;
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
                     const float same_0_ = peak_of_[t_];
                     const float same_1_ = shared_0__of_[t_];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]) - same_0_ - same_1_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = opwright_from_bf16(src_row_[i_ + j_]) - same_0_ - same_1_;
+                        }
+                        opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = opwright_from_bf16(src_row_[whole_ + j_]) - same_0_ - same_1_;
+                    }
+                    opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
             }

@@ -623,10 +623,13 @@ static void mat_mul_backward_bf16_2_k_of_sums(const void *context_, int64_t cell
         opwright_bf16 diff_src_room_[512];
         opwright_bf16 * diff_src_first_ = call_->diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
         opwright_bf16 *restrict diff_src_row_ = diff_src_K == 1 ? diff_src_first_ : diff_src_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = 0;
         const float *restrict diff_src_sum__row_ = diff_src_sum_ + (at_ + (k - begin_));
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
         }
+        opwright_put_rest_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K, n_);
     }
 }
@@ -672,10 +675,13 @@ static void mat_mul_backward_bf16_2_m_of_sums(const void *context_, int64_t cell
         opwright_bf16 diff_src_room_[512];
         opwright_bf16 * diff_src_first_ = call_->diff_src + (diff_src_B_p0__b_p0__at_ + b_p0_ * diff_src_B_p0__step_ + diff_src_B_p2__b_p2__at_ + b_p2_ * diff_src_B_p2__step_ + m * diff_src_M + k * diff_src_K);
         opwright_bf16 *restrict diff_src_row_ = diff_src_M == 1 ? diff_src_first_ : diff_src_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = 0;
         const float *restrict diff_src_sum__row_ = diff_src_sum_ + (at_ + (m - begin_));
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
         }
+        opwright_put_rest_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_M, n_);
     }
 }
@@ -728,15 +734,9 @@ static void mat_mul_backward_bf16_2_k(void *context_, int64_t part_)
                 const int past_ = opwright_past(diff_src_row_, diff_src_K, n_ * 2, total_);
                 const float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K, n_);
             }
             task_ += to_ - from_ - 1;
@@ -811,15 +811,9 @@ static void mat_mul_backward_bf16_2_m(void *context_, int64_t part_)
                 float diff_src_sum__room_[512];
                 const float *restrict diff_src_sum__row_ = opwright_row_f32(diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))), K, n_, diff_src_sum__room_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_M, n_);
             }
             task_ += to_ - from_ - 1;
@@ -1496,10 +1490,13 @@ static void mat_mul_backward_bf16_4_n_p1__of_sums(const void *context_, int64_t 
         opwright_bf16 diff_weights_room_[512];
         opwright_bf16 * diff_weights_first_ = call_->diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
         opwright_bf16 *restrict diff_weights_row_ = diff_weights_N_p1_ == 1 ? diff_weights_first_ : diff_weights_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = 0;
         const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (at_ + (n_p1_ - begin_));
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            diff_weights_row_[i_] = opwright_to_bf16(diff_weights_sum__row_[i_]);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            opwright_put_line_bf16(diff_weights_row_ + i_, diff_weights_sum__row_ + i_, past_);
         }
+        opwright_put_rest_bf16(diff_weights_row_ + whole_, diff_weights_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_N_p1_, n_);
     }
 }
@@ -1549,10 +1546,13 @@ static void mat_mul_backward_bf16_4_k_of_sums(const void *context_, int64_t cell
         opwright_bf16 diff_weights_room_[512];
         opwright_bf16 * diff_weights_first_ = call_->diff_weights + (diff_weights_B_p0__b_p0__at_ + b_p0_ * diff_weights_B_p0__step_ + diff_weights_B_p1__b_p1__at_ + b_p1_ * diff_weights_B_p1__step_ + k * diff_weights_K + n_p0_ * diff_weights_N_p0_ + n_p1_ * diff_weights_N_p1_);
         opwright_bf16 *restrict diff_weights_row_ = diff_weights_K == 1 ? diff_weights_first_ : diff_weights_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = 0;
         const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (at_ + (k - begin_));
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            diff_weights_row_[i_] = opwright_to_bf16(diff_weights_sum__row_[i_]);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            opwright_put_line_bf16(diff_weights_row_ + i_, diff_weights_sum__row_ + i_, past_);
         }
+        opwright_put_rest_bf16(diff_weights_row_ + whole_, diff_weights_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_K, n_);
     }
 }
@@ -1609,15 +1609,9 @@ static void mat_mul_backward_bf16_4_n_p1_(void *context_, int64_t part_)
                 const int past_ = opwright_past(diff_weights_row_, diff_weights_N_p1_, n_ * 2, total_);
                 const float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(diff_weights_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_weights_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_weights_row_ + i_, diff_weights_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_weights_row_[whole_ + j_] = opwright_to_bf16(diff_weights_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_weights_row_ + whole_, diff_weights_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_N_p1_, n_);
             }
             task_ += to_ - from_ - 1;
@@ -1700,15 +1694,9 @@ static void mat_mul_backward_bf16_4_k(void *context_, int64_t part_)
                 float diff_weights_sum__room_[512];
                 const float *restrict diff_weights_sum__row_ = opwright_row_f32(diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))), N_p0_ * N_p1_, n_, diff_weights_sum__room_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(diff_weights_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_weights_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_weights_row_ + i_, diff_weights_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_weights_row_[whole_ + j_] = opwright_to_bf16(diff_weights_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_weights_row_ + whole_, diff_weights_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_K, n_);
             }
             task_ += to_ - from_ - 1;
@@ -1760,15 +1748,9 @@ static void mat_mul_backward_bf16_5_n_p0_(void *context_, int64_t part_)
         const int past_ = opwright_past(diff_bias_row_, diff_bias_N_p0_, n_ * 2, total_);
         const float *restrict diff_bias_sum__row_ = diff_bias_sum_ + n_p0_;
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-            opwright_bf16 cells_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                cells_[j_] = opwright_to_bf16(diff_bias_sum__row_[i_ + j_]);
-            }
-            opwright_put_line(diff_bias_row_ + i_, cells_, past_);
+            opwright_put_line_bf16(diff_bias_row_ + i_, diff_bias_sum__row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_bias_row_[whole_ + j_] = opwright_to_bf16(diff_bias_sum__row_[whole_ + j_]);
-        }
+        opwright_put_rest_bf16(diff_bias_row_ + whole_, diff_bias_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_N_p0_, n_);
     }
 }

@@ -438,8 +438,9 @@ static void mat_mul_bf16_1_n_of_sums(const void *context_, int64_t cell_, int64_
     const int64_t dst_M = sizes_->dst_M;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t bias_N = sizes_->bias_N;
+    const int64_t bias_by_ = bias_N != 0;
     const int64_t N = sizes_->N;
-    const int64_t block_ = dst_N == 1 && bias_N == 1 ? 4096 : opwright_apart(dst_N, bias_N);
+    const int64_t block_ = dst_N == 1 && bias_N == bias_by_ ? 4096 : opwright_apart(dst_N, bias_N);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t M = sizes_->M;
     int64_t task_ = cell_ / N;
@@ -461,12 +462,23 @@ static void mat_mul_bf16_1_n_of_sums(const void *context_, int64_t cell_, int64_
         opwright_bf16 dst_room_[512];
         opwright_bf16 * dst_first_ = call_->dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
         opwright_bf16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = 0;
         const float *restrict sums_row_ = sums + (at_ + (n - begin_));
         opwright_bf16 bias_room_[512];
-        const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(call_->bias + n * bias_N, bias_N, n_, bias_room_);
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            dst_row_[i_] = opwright_to_bf16(sums_row_[i_] + opwright_from_bf16(bias_row_[i_]));
+        const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(call_->bias + n * bias_N, bias_N, bias_by_ ? n_ : 32, bias_room_);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            float wide_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                wide_[j_] = sums_row_[i_ + j_] + opwright_from_bf16(bias_row_[i_ * bias_by_ + j_]);
+            }
+            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
         }
+        float wide_[32];
+        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+            wide_[j_] = sums_row_[whole_ + j_] + opwright_from_bf16(bias_row_[whole_ * bias_by_ + j_]);
+        }
+        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
         opwright_put_bf16(dst_row_, dst_first_, dst_N, n_);
     }
 }
@@ -515,15 +527,17 @@ static void mat_mul_bf16_1_n(void *context_, int64_t part_)
                 opwright_bf16 bias_room_[512];
                 const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(bias + n * bias_N, bias_N, bias_by_ ? n_ : 32, bias_room_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(sums_row_[i_ + j_] + opwright_from_bf16(bias_row_[i_ * bias_by_ + j_]));
+                        wide_[j_] = sums_row_[i_ + j_] + opwright_from_bf16(bias_row_[i_ * bias_by_ + j_]);
                     }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(sums_row_[whole_ + j_] + opwright_from_bf16(bias_row_[whole_ * bias_by_ + j_]));
+                    wide_[j_] = sums_row_[whole_ + j_] + opwright_from_bf16(bias_row_[whole_ * bias_by_ + j_]);
                 }
+                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_N, n_);
             }
             task_ += to_ - from_ - 1;

@@ -408,15 +408,9 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                         const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 2, total_);
                         const float *restrict diff_src_sum__row_ = diff_src_sum_ + (c - begin_ + diff_src_X__w_ * block_ + diff_src_X__h_ * (I_w_ * block_) + diff_src_X__d_ * (I_h_ * (I_w_ * block_)));
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(diff_src_sum__row_[i_ + j_]);
-                            }
-                            opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-                        }
+                        opwright_put_rest_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
                 }
@@ -677,10 +671,13 @@ static void max_pool_backward_bf16_0_diff_src_X_(void *context_, int64_t part_)
                         opwright_bf16 diff_src_room_[512];
                         opwright_bf16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X__d_ * diff_src_X_d_ + diff_src_X__h_ * diff_src_X_h_ + diff_src_X__w_ * diff_src_X_w_);
                         opwright_bf16 *restrict diff_src_row_ = diff_src_X_w_ == 1 ? diff_src_first_ : diff_src_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict diff_src_sum__row_ = diff_src_sum_ + (diff_src_X__w_ + diff_src_X__h_ * I_w_ + diff_src_X__d_ * (I_h_ * I_w_));
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = opwright_to_bf16(diff_src_sum__row_[i_]);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
                         }
+                        opwright_put_rest_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
                     }
                 }

@@ -105,15 +105,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                     const int64_t whole_ = n_ / 32 * 32;
                     const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                        opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                    }
+                    opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
                 if (src_C == 1) {
@@ -140,15 +134,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         const int64_t whole_ = n_ / 32 * 32;
                         const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                            }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                        }
+                        opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -175,15 +163,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         const int64_t whole_ = n_ / 32 * 32;
                         const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                            }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                        }
+                        opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                     for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -209,15 +191,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         const int64_t whole_ = n_ / 32 * 32;
                         const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                            }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                        }
+                        opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -245,15 +221,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         const int64_t whole_ = n_ / 32 * 32;
                         const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                            }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                        }
+                        opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
@@ -279,15 +249,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         const int64_t whole_ = n_ / 32 * 32;
                         const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                            }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                        }
+                        opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -405,15 +369,9 @@ static void max_pool_bf16_0_o(void *context_, int64_t part_)
                     const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
                     const float *restrict dst_sum__row_ = dst_sum_ + (o_w_ - begin_);
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(dst_sum__row_[i_ + j_]);
-                        }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                        opwright_put_line_bf16(dst_row_ + i_, dst_sum__row_ + i_, past_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(dst_sum__row_[whole_ + j_]);
-                    }
+                    opwright_put_rest_bf16(dst_row_ + whole_, dst_sum__row_ + whole_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                 }
             }

@@ -25,6 +25,7 @@ typedef struct {
 static void mish_backward_f16_0_x(void *context_, int64_t part_)
 {
     const mish_backward_f16_call_ *const call_ = context_;
+    opwright_f16 *const diff_src = call_->diff_src;
     const opwright_mish_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
@@ -38,9 +39,11 @@ static void mish_backward_f16_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t x_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float wide_[512];
+        opwright_fetch(diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), n_ * 2);
         float wide_0_[512];
         opwright_from_row_f16(call_->diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_0_);
         float wide_1_[512];
@@ -63,7 +66,7 @@ static void mish_backward_f16_0_x(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             wide_[i_] = wide_0_[i_] * (made_1_[i_] + wide_1_[i_] * ((wide_1_[i_] >= 0.0f ? 1.0f : made_2_[i_]) / (1.0f + made_2_[i_])) * (1.0f - made_1_[i_] * made_1_[i_]));
         }
-        opwright_put_wide_f16(wide_, call_->diff_src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X) + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
+        opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
     }
 }
 

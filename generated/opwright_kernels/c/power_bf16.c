@@ -22,6 +22,7 @@ typedef struct {
 static void power_bf16_0_x(void *context_, int64_t part_)
 {
     const power_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const dst = call_->dst;
     const opwright_power_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
@@ -29,36 +30,36 @@ static void power_bf16_0_x(void *context_, int64_t part_)
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : opwright_apart(dst_X_step_, src_X_step_));
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t x_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
-        opwright_bf16 dst_room_[512];
-        opwright_bf16 * dst_first_ = call_->dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_);
-        opwright_bf16 *restrict dst_row_ = opwright_place_bf16(dst_first_, dst_X_step_, n_, total_, dst_room_);
+        float wide_[512];
+        opwright_fetch(dst + (dst_X_x_at_ + x * dst_X_step_), n_ * 2);
         const float same_0_ = (float)beta;
         opwright_bf16 src_room_[512];
         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
         if (same_0_ == 2.0f) {
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]));
+                wide_[i_] = opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]);
             }
         }
         if (same_0_ == 3.0f) {
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]));
+                wide_[i_] = opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]);
             }
         }
         if (same_0_ != 2.0f && same_0_ != 3.0f) {
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = opwright_to_bf16(opwright_pow_f32(opwright_from_bf16(src_row_[i_]), same_0_));
+                wide_[i_] = opwright_pow_f32(opwright_from_bf16(src_row_[i_]), same_0_);
             }
         }
-        opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
+        opwright_put_wide_bf16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
     }
 }
 

@@ -102,15 +102,17 @@ static void prelu_backward_bf16_0_i(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : opwright_from_bf16(slope_room_[i_ + j_]) * opwright_from_bf16(diff_dst_row_[i_ + j_]));
+                        wide_[j_] = opwright_from_bf16(src_row_[i_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : opwright_from_bf16(slope_room_[i_ + j_]) * opwright_from_bf16(diff_dst_row_[i_ + j_]);
                     }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]));
+                    wide_[j_] = opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]);
                 }
+                opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
             }
             task_ += to_ - from_ - 1;
@@ -209,15 +211,17 @@ static void prelu_backward_bf16_0_c(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(opwright_from_bf16(src_row_[i_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : opwright_from_bf16(slope_room_[i_ + j_]) * opwright_from_bf16(diff_dst_row_[i_ + j_]));
+                        wide_[j_] = opwright_from_bf16(src_row_[i_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : opwright_from_bf16(slope_room_[i_ + j_]) * opwright_from_bf16(diff_dst_row_[i_ + j_]);
                     }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]));
+                    wide_[j_] = opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]);
                 }
+                opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
             }
             task_ += to_ - from_ - 1;
@@ -394,15 +398,9 @@ static void prelu_backward_bf16_2_diff_slope_X_(void *context_, int64_t part_)
                 const int past_ = opwright_past(diff_slope_row_, diff_slope_X_w_, n_ * 2, total_);
                 const float *restrict diff_slope_sum__row_ = diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_))));
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(diff_slope_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_slope_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_slope_row_ + i_, diff_slope_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_slope_row_[whole_ + j_] = opwright_to_bf16(diff_slope_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_slope_row_ + whole_, diff_slope_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_slope_row_, diff_slope_first_, diff_slope_X_w_, n_);
             }
             task_ += to_ - from_ - 1;
@@ -468,15 +466,9 @@ static void prelu_backward_bf16_2_diff_slope_C_(void *context_, int64_t part_)
                 float diff_slope_sum__room_[512];
                 const float *restrict diff_slope_sum__row_ = opwright_row_f32(diff_slope_sum_ + (diff_slope_X__w_ + diff_slope_X__h_ * SI_w_ + diff_slope_X__d_ * (SI_h_ * SI_w_) + diff_slope_C_ * (SI_d_ * (SI_h_ * SI_w_)) + diff_slope_N_ * (SC * (SI_d_ * (SI_h_ * SI_w_)))), SI_d_ * (SI_h_ * SI_w_), n_, diff_slope_sum__room_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(diff_slope_sum__row_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_slope_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_slope_row_ + i_, diff_slope_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_slope_row_[whole_ + j_] = opwright_to_bf16(diff_slope_sum__row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_slope_row_ + whole_, diff_slope_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_slope_row_, diff_slope_first_, diff_slope_C, n_);
             }
             task_ += to_ - from_ - 1;

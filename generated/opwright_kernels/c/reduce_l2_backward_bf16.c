@@ -61,15 +61,17 @@ static void reduce_l2_backward_bf16_0_r(void *context_, int64_t part_)
             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K) + k * src_K_step_ + opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R) + r * src_R_step_), src_R_step_, n_, src_room_);
             const float same_1_ = opwright_from_bf16(call_->dst[opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K) + k * dst_K_step_]);
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[i_ + j_]) / same_1_);
+                    wide_[j_] = same_0_ * opwright_from_bf16(src_row_[i_ + j_]) / same_1_;
                 }
-                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
             }
+            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) / same_1_);
+                wide_[j_] = same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) / same_1_;
             }
+            opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_R_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
@@ -142,15 +144,17 @@ static void reduce_l2_backward_bf16_0_k(void *context_, int64_t part_)
                 opwright_bf16 dst_room_[512];
                 const opwright_bf16 *restrict dst_row_ = opwright_row_bf16(dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, dst_room_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]) / opwright_from_bf16(dst_row_[i_ + j_]));
+                        wide_[j_] = opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]) / opwright_from_bf16(dst_row_[i_ + j_]);
                     }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / opwright_from_bf16(dst_row_[whole_ + j_]));
+                    wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / opwright_from_bf16(dst_row_[whole_ + j_]);
                 }
+                opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
             }
             task_ += to_ - from_ - 1;

@@ -85,15 +85,17 @@ static void reduce_mean_backward_bf16_1_r(void *context_, int64_t part_)
             const int past_ = opwright_past(diff_src_row_, diff_src_R_step_, n_ * 2, total_);
             const float same_0_ = diff_total[k_row_ * K_inner_ + k];
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(same_0_);
+                    wide_[j_] = same_0_;
                 }
-                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
             }
+            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_);
+                wide_[j_] = same_0_;
             }
+            opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_R_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
@@ -151,15 +153,9 @@ static void reduce_mean_backward_bf16_1_k(void *context_, int64_t part_)
                 const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 2, total_);
                 const float *restrict diff_total_row_ = diff_total + (k_row_ * K_inner_ + k);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(diff_total_row_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_src_row_ + i_, diff_total_row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_total_row_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_src_row_ + whole_, diff_total_row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
             }
             task_ += to_ - from_ - 1;

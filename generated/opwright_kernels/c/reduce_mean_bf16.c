@@ -158,15 +158,17 @@ static void reduce_mean_bf16_0_k(void *context_, int64_t part_)
                 const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
                 const float same_0_ = (float)R_cells_;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                        wide_[j_] = tile_[i_ + j_] / same_0_;
                     }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                 }
+                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
@@ -219,15 +221,17 @@ static void reduce_mean_bf16_0_k(void *context_, int64_t part_)
                 const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
                 const float same_0_ = (float)R_cells_;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                        wide_[j_] = tile_[i_ + j_] / same_0_;
                     }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                 }
+                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k += 32) {
@@ -281,15 +285,17 @@ static void reduce_mean_bf16_0_k(void *context_, int64_t part_)
                 const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
                 const float same_0_ = (float)R_cells_;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                        wide_[j_] = tile_[i_ + j_] / same_0_;
                     }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                 }
+                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
@@ -342,15 +348,17 @@ static void reduce_mean_bf16_0_k(void *context_, int64_t part_)
                 const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
                 const float same_0_ = (float)R_cells_;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                        wide_[j_] = tile_[i_ + j_] / same_0_;
                     }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                 }
+                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
         }
@@ -406,15 +414,17 @@ static void reduce_mean_bf16_0_k(void *context_, int64_t part_)
                 const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
                 const float same_0_ = (float)R_cells_;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                        wide_[j_] = tile_[i_ + j_] / same_0_;
                     }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                 }
+                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
@@ -468,15 +478,17 @@ static void reduce_mean_bf16_0_k(void *context_, int64_t part_)
                 const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
                 const float same_0_ = (float)R_cells_;
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_] / same_0_);
+                        wide_[j_] = tile_[i_ + j_] / same_0_;
                     }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
+                    wide_[j_] = tile_[whole_ + j_] / same_0_;
                 }
+                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
         }

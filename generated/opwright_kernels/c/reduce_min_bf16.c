@@ -125,15 +125,9 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
             const int64_t whole_ = n_ / 32 * 32;
             const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                opwright_bf16 cells_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                }
-                opwright_put_line(dst_row_ + i_, cells_, past_);
+                opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-            }
+            opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
             opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }
         if (src_K_step_ == 1) {
@@ -158,15 +152,9 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k += 32) {
@@ -191,15 +179,9 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
@@ -223,15 +205,9 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
         }
@@ -258,15 +234,9 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
@@ -291,15 +261,9 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(dst_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
         }

@@ -127,15 +127,26 @@ static void reduce_prod_backward_bf16_0_r(void *context_, int64_t part_)
                         opwright_bf16 diff_src_room_[512];
                         opwright_bf16 * diff_src_first_ = diff_src + (diff_src_K_k_at__of_[t_] + k_of_[t_] * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
                         opwright_bf16 *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float same_0_ = opwright_from_bf16(diff_dst[diff_dst_K_k_at__of_[t_] + k_of_[t_] * diff_dst_K_step_]);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
                         const float same_1_ = dst_zeros_of_[t_] == 1.0f ? dst_rest_of_[t_] : 0.0f;
                         const float same_2_ = dst_zeros_of_[t_];
                         const float same_3_ = dst_rest_of_[t_];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[i_]) == 0.0f ? same_1_ : same_2_ == 0.0f ? same_3_ / opwright_from_bf16(src_row_[i_]) : 0.0f));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = same_0_ * (opwright_from_bf16(src_row_[i_ + j_]) == 0.0f ? same_1_ : same_2_ == 0.0f ? same_3_ / opwright_from_bf16(src_row_[i_ + j_]) : 0.0f);
+                            }
+                            opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) == 0.0f ? same_1_ : same_2_ == 0.0f ? same_3_ / opwright_from_bf16(src_row_[whole_ + j_]) : 0.0f);
+                        }
+                        opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_R_step_, n_);
                     }
                 }
@@ -632,15 +643,17 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                     const float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                     const float *restrict dst_rest_row_ = dst_rest + (k - begin_);
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) == 0.0f ? (dst_zeros_row_[i_ + j_] == 1.0f ? dst_rest_row_[i_ + j_] : 0.0f) : dst_zeros_row_[i_ + j_] == 0.0f ? dst_rest_row_[i_ + j_] / opwright_from_bf16(src_row_[i_ + j_]) : 0.0f));
+                            wide_[j_] = opwright_from_bf16(diff_dst_row_[i_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) == 0.0f ? (dst_zeros_row_[i_ + j_] == 1.0f ? dst_rest_row_[i_ + j_] : 0.0f) : dst_zeros_row_[i_ + j_] == 0.0f ? dst_rest_row_[i_ + j_] / opwright_from_bf16(src_row_[i_ + j_]) : 0.0f);
                         }
-                        opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                        opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) == 0.0f ? (dst_zeros_row_[whole_ + j_] == 1.0f ? dst_rest_row_[whole_ + j_] : 0.0f) : dst_zeros_row_[whole_ + j_] == 0.0f ? dst_rest_row_[whole_ + j_] / opwright_from_bf16(src_row_[whole_ + j_]) : 0.0f));
+                        wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) == 0.0f ? (dst_zeros_row_[whole_ + j_] == 1.0f ? dst_rest_row_[whole_ + j_] : 0.0f) : dst_zeros_row_[whole_ + j_] == 0.0f ? dst_rest_row_[whole_ + j_] / opwright_from_bf16(src_row_[whole_ + j_]) : 0.0f);
                     }
+                    opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
                 }
             }

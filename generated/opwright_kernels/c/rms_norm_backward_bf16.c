@@ -57,6 +57,7 @@ static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
+    const int64_t gamma_by_ = gamma_C_p1__step_ != 0;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = src_C_p1__step_ == 1 && diff_dst_C_p1__step_ == 1 && gamma_C_p1__step_ == 1 && diff_src_C_p1__step_ == 1 ? 1073741824 : opwright_min(opwright_apart(src_C_p1__step_, diff_dst_C_p1__step_), opwright_apart(gamma_C_p1__step_, diff_src_C_p1__step_));
     const int64_t total_ = B_rows_ * B_inner_;
@@ -152,17 +153,28 @@ static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
                             opwright_bf16 diff_src_room_[512];
                             opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_p0__c_p0__at_ + c_p0_ * diff_src_C_p0__step_ + diff_src_C_p1__c_p1__at_ + c_p1_ * diff_src_C_p1__step_);
                             opwright_bf16 *restrict diff_src_row_ = diff_src_C_p1__step_ == 1 ? diff_src_first_ : diff_src_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = 0;
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_, n_, diff_dst_room_);
                             opwright_bf16 gamma_room_[512];
-                            const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p1__step_, n_, gamma_room_);
+                            const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p1__step_, gamma_by_ ? n_ : 32, gamma_room_);
                             const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
                             const float same_1_ = 2.0f * diff_total;
                             opwright_bf16 src_room_[512];
                             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * opwright_from_bf16(gamma_row_[i_]) / same_0_ + same_1_ * opwright_from_bf16(src_row_[i_]));
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(gamma_row_[i_ * gamma_by_ + j_]) / same_0_ + same_1_ * opwright_from_bf16(src_row_[i_ + j_]);
+                                }
+                                opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                             }
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) / same_0_ + same_1_ * opwright_from_bf16(src_row_[whole_ + j_]);
+                            }
+                            opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C_p1__step_, n_);
                         }
                     }
@@ -207,6 +219,7 @@ static void rms_norm_backward_bf16_0_c_p0_(void *context_, int64_t part_)
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
+    const int64_t gamma_by_ = gamma_C_p0__step_ != 0;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = src_C_p0__step_ == 1 && diff_dst_C_p0__step_ == 1 && gamma_C_p0__step_ == 1 && diff_src_C_p0__step_ == 1 ? 1073741824 : opwright_min(opwright_apart(src_C_p0__step_, diff_dst_C_p0__step_), opwright_apart(gamma_C_p0__step_, diff_src_C_p0__step_));
     const int64_t total_ = B_rows_ * B_inner_;
@@ -302,17 +315,28 @@ static void rms_norm_backward_bf16_0_c_p0_(void *context_, int64_t part_)
                             opwright_bf16 diff_src_room_[512];
                             opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_p0__c_p0__at_ + c_p0_ * diff_src_C_p0__step_ + diff_src_C_p1__c_p1__at_ + c_p1_ * diff_src_C_p1__step_);
                             opwright_bf16 *restrict diff_src_row_ = diff_src_C_p0__step_ == 1 ? diff_src_first_ : diff_src_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = 0;
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p0__step_, n_, diff_dst_room_);
                             opwright_bf16 gamma_room_[512];
-                            const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p0__step_, n_, gamma_room_);
+                            const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p0__step_, gamma_by_ ? n_ : 32, gamma_room_);
                             const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
                             const float same_1_ = 2.0f * diff_total;
                             opwright_bf16 src_room_[512];
                             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p0__step_, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * opwright_from_bf16(gamma_row_[i_]) / same_0_ + same_1_ * opwright_from_bf16(src_row_[i_]));
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(gamma_row_[i_ * gamma_by_ + j_]) / same_0_ + same_1_ * opwright_from_bf16(src_row_[i_ + j_]);
+                                }
+                                opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                             }
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) / same_0_ + same_1_ * opwright_from_bf16(src_row_[whole_ + j_]);
+                            }
+                            opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C_p0__step_, n_);
                         }
                     }
@@ -961,15 +985,17 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                             opwright_bf16 src_room_[512];
                             const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
                             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                opwright_bf16 cells_[32];
+                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                    cells_[j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_ + j_]) * same_0_ / sqrt_of_total_row_[i_ + j_] + 2.0f * diff_total_row_[i_ + j_] * opwright_from_bf16(src_row_[i_ + j_]));
+                                    wide_[j_] = opwright_from_bf16(diff_dst_row_[i_ + j_]) * same_0_ / sqrt_of_total_row_[i_ + j_] + 2.0f * diff_total_row_[i_ + j_] * opwright_from_bf16(src_row_[i_ + j_]);
                                 }
-                                opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                                opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                             }
+                            float wide_[32];
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_ / sqrt_of_total_row_[whole_ + j_] + 2.0f * diff_total_row_[whole_ + j_] * opwright_from_bf16(src_row_[whole_ + j_]));
+                                wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_ / sqrt_of_total_row_[whole_ + j_] + 2.0f * diff_total_row_[whole_ + j_] * opwright_from_bf16(src_row_[whole_ + j_]);
                             }
+                            opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_B_step_, n_);
                         }
                     }
@@ -1148,15 +1174,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_p0__step_, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) / 256 * 256; c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
@@ -1217,15 +1237,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_p0__step_, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ += 32) {
@@ -1287,15 +1301,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_p0__step_, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ < end_; c_p0_ += 32) {
@@ -1356,15 +1364,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_p0__step_, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
         }
@@ -1429,15 +1431,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_p0__step_, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < end_; c_p0_ += 64) {
@@ -1500,15 +1496,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 const int64_t whole_ = n_ / 32 * 32;
                 const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_p0__step_, n_ * 2, total_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(tile_[i_ + j_]);
-                    }
-                    opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
         }

@@ -38,9 +38,10 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    const int64_t gamma_by_ = gamma_C_step_ != 0;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(src_C_step_, dst_C_step_), opwright_apart(gamma_C_step_, 1));
+    const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == gamma_by_ ? 1073741824 : opwright_min(opwright_apart(src_C_step_, dst_C_step_), opwright_apart(gamma_C_step_, 1));
     const int64_t total_ = B_rows_ * B_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -104,14 +105,25 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
                         opwright_bf16 dst_room_[512];
                         opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
                         opwright_bf16 *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         opwright_bf16 gamma_room_[512];
-                        const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                        const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, gamma_by_ ? n_ : 32, gamma_room_);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                         const float same_0_ = shared_0__of_[t_];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[i_]) * opwright_from_bf16(src_row_[i_]) * same_0_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_bf16(gamma_row_[i_ * gamma_by_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]) * same_0_;
+                            }
+                            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) * same_0_;
+                        }
+                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C_step_, n_);
                     }
                 }
@@ -476,15 +488,17 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[i_ + j_]) * shared_0__row_[i_ + j_]);
+                            wide_[j_] = same_0_ * opwright_from_bf16(src_row_[i_ + j_]) * shared_0__row_[i_ + j_];
                         }
-                        opwright_put_line(dst_row_ + i_, cells_, past_);
+                        opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) * shared_0__row_[whole_ + j_]);
+                        wide_[j_] = same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) * shared_0__row_[whole_ + j_];
                     }
+                    opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_B_step_, n_);
                 }
             }

@@ -65,6 +65,7 @@ static void sigmoid_backward_f16_0_x(void *context_, int64_t part_)
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
                 float wide_[512];
+                opwright_fetch(diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), n_ * 2);
                 float wide_0_[512];
                 opwright_from_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_0_);
                 float wide_1_[512];

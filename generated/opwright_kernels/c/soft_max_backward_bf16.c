@@ -290,15 +290,17 @@ static void soft_max_backward_bf16_0_a(void *context_, int64_t part_)
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        opwright_bf16 cells_[32];
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            cells_[j_] = opwright_to_bf16(opwright_from_bf16(dst_row_[i_ + j_]) * (opwright_from_bf16(diff_dst_row_[i_ + j_]) - total_row_[i_ + j_]));
+                            wide_[j_] = opwright_from_bf16(dst_row_[i_ + j_]) * (opwright_from_bf16(diff_dst_row_[i_ + j_]) - total_row_[i_ + j_]);
                         }
-                        opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                        opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(dst_row_[whole_ + j_]) * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - total_row_[whole_ + j_]));
+                        wide_[j_] = opwright_from_bf16(dst_row_[whole_ + j_]) * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - total_row_[whole_ + j_]);
                     }
+                    opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
                 }
             }
@@ -417,14 +419,25 @@ static void soft_max_backward_bf16_0_c(void *context_, int64_t part_)
                     opwright_bf16 diff_src_room_[512];
                     opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
                     opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = 0;
                     opwright_bf16 dst_room_[512];
                     const opwright_bf16 *restrict dst_row_ = opwright_row_bf16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
                     opwright_bf16 diff_dst_room_[512];
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
                     const float same_0_ = total_of_[t_];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(dst_row_[i_]) * (opwright_from_bf16(diff_dst_row_[i_]) - same_0_));
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = opwright_from_bf16(dst_row_[i_ + j_]) * (opwright_from_bf16(diff_dst_row_[i_ + j_]) - same_0_);
+                        }
+                        opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                     }
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = opwright_from_bf16(dst_row_[whole_ + j_]) * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - same_0_);
+                    }
+                    opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                 }
             }

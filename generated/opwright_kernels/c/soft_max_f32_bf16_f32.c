@@ -365,15 +365,17 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                         const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                         const float *restrict total_row_ = total + (a - begin_);
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
+                            float wide_[32];
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(shared_0__row_[i_ + j_] / total_row_[i_ + j_]);
+                                wide_[j_] = shared_0__row_[i_ + j_] / total_row_[i_ + j_];
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(shared_0__row_[whole_ + j_] / total_row_[whole_ + j_]);
+                            wide_[j_] = shared_0__row_[whole_ + j_] / total_row_[whole_ + j_];
                         }
+                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
                     }
                 }
@@ -392,15 +394,17 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                         const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                         const float *restrict total_row_ = total + (a - begin_);
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            opwright_bf16 cells_[32];
+                            float wide_[32];
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                cells_[j_] = opwright_to_bf16(peak_row_[i_ + j_] == same_0_ ? 0.0f : shared_0__row_[i_ + j_] / total_row_[i_ + j_]);
+                                wide_[j_] = peak_row_[i_ + j_] == same_0_ ? 0.0f : shared_0__row_[i_ + j_] / total_row_[i_ + j_];
                             }
-                            opwright_put_line(dst_row_ + i_, cells_, past_);
+                            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(peak_row_[whole_ + j_] == same_0_ ? 0.0f : shared_0__row_[whole_ + j_] / total_row_[whole_ + j_]);
+                            wide_[j_] = peak_row_[whole_ + j_] == same_0_ ? 0.0f : shared_0__row_[whole_ + j_] / total_row_[whole_ + j_];
                         }
+                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
                     }
                 }
@@ -586,11 +590,22 @@ static void soft_max_f32_bf16_f32_0_c(void *context_, int64_t part_)
                         opwright_bf16 dst_room_[512];
                         opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
                         opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
                         const float same_0_ = total_of_[t_];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = opwright_to_bf16(shared_0__row_[i_] / same_0_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = shared_0__row_[i_ + j_] / same_0_;
+                            }
+                            opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = shared_0__row_[whole_ + j_] / same_0_;
+                        }
+                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -611,11 +626,22 @@ static void soft_max_f32_bf16_f32_0_c(void *context_, int64_t part_)
                             opwright_bf16 dst_room_[512];
                             opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
                             opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = 0;
                             const float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
                             const float same_0_ = total_of_[t_];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_row_[i_] = opwright_to_bf16(shared_0__row_[i_] / same_0_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = shared_0__row_[i_ + j_] / same_0_;
+                                }
+                                opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                             }
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = shared_0__row_[whole_ + j_] / same_0_;
+                            }
+                            opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                             opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
                     }

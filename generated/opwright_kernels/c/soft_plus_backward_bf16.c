@@ -24,6 +24,7 @@ typedef struct {
 static void soft_plus_backward_bf16_0_x(void *context_, int64_t part_)
 {
     const soft_plus_backward_bf16_call_ *const call_ = context_;
+    opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_soft_plus_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
@@ -38,11 +39,11 @@ static void soft_plus_backward_bf16_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t x_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
-        opwright_bf16 diff_src_room_[512];
-        opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X) + x * diff_src_X_step_);
-        opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
+        float wide_[512];
+        opwright_fetch(diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), n_ * 2);
         opwright_bf16 diff_dst_room_[512];
         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(call_->diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
         opwright_fetch(diff_dst_row_ + n_, n_ * 2);
@@ -57,9 +58,9 @@ static void soft_plus_backward_bf16_0_x(void *context_, int64_t part_)
         }
         opwright_exp_row_f32(made_0_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
-            diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * ((same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? 1.0f : made_0_[i_]) / (1.0f + made_0_[i_])));
+            wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) * ((same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? 1.0f : made_0_[i_]) / (1.0f + made_0_[i_]));
         }
-        opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
+        opwright_put_wide_bf16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
     }
 }
 

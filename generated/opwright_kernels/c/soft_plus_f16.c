@@ -22,6 +22,7 @@ typedef struct {
 static void soft_plus_f16_0_x(void *context_, int64_t part_)
 {
     const soft_plus_f16_call_ *const call_ = context_;
+    opwright_f16 *const dst = call_->dst;
     const opwright_soft_plus_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
@@ -35,9 +36,11 @@ static void soft_plus_f16_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t x_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float wide_[512];
+        opwright_fetch(dst + (dst_X_x_at_ + x * dst_X_step_), n_ * 2);
         const float same_0_ = (float)beta;
         float wide_0_[512];
         opwright_from_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, wide_0_);
@@ -49,7 +52,7 @@ static void soft_plus_f16_0_x(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             wide_[i_] = (opwright_maximumf(same_0_ * wide_0_[i_], 0.0f) + opwright_log1p_f32(made_0_[i_])) / same_0_;
         }
-        opwright_put_wide_f16(wide_, call_->dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_X_step_, n_, total_);
+        opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
     }
 }
 

@@ -59,24 +59,25 @@ static void tanh_backward_bf16_0_x(void *context_, int64_t part_)
                 opwright_bf16 src_room_[512];
                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                    opwright_bf16 cells_[32];
+                    float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_ + j_]) * (1.0f - opwright_from_bf16(src_row_[i_ + j_])) * (1.0f + opwright_from_bf16(src_row_[i_ + j_])));
+                        wide_[j_] = opwright_from_bf16(diff_dst_row_[i_ + j_]) * (1.0f - opwright_from_bf16(src_row_[i_ + j_])) * (1.0f + opwright_from_bf16(src_row_[i_ + j_]));
                     }
-                    opwright_put_line(diff_src_row_ + i_, cells_, past_);
+                    opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                 }
+                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (1.0f - opwright_from_bf16(src_row_[whole_ + j_])) * (1.0f + opwright_from_bf16(src_row_[whole_ + j_])));
+                    wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (1.0f - opwright_from_bf16(src_row_[whole_ + j_])) * (1.0f + opwright_from_bf16(src_row_[whole_ + j_]));
                 }
+                opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
             }
         }
         if (use_dst_word_ == 0) {
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
-                opwright_bf16 diff_src_room_[512];
-                opwright_bf16 * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
-                opwright_bf16 *restrict diff_src_row_ = opwright_place_bf16(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
+                float wide_[512];
+                opwright_fetch(diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), n_ * 2);
                 opwright_bf16 diff_dst_room_[512];
                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                 opwright_fetch(diff_dst_row_ + n_, n_ * 2);
@@ -89,9 +90,9 @@ static void tanh_backward_bf16_0_x(void *context_, int64_t part_)
                 }
                 opwright_tanh_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_src_row_[i_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[i_]) * (1.0f - made_0_[i_]) * (1.0f + made_0_[i_]));
+                    wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) * (1.0f - made_0_[i_]) * (1.0f + made_0_[i_]);
                 }
-                opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
+                opwright_put_wide_bf16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
             }
         }
     }

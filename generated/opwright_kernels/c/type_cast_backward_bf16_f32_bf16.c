@@ -45,15 +45,9 @@ static void type_cast_backward_bf16_f32_bf16_0_x(void *context_, int64_t part_)
         float diff_dst_room_[512];
         const float *restrict diff_dst_row_ = opwright_row_f32(call_->diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-            opwright_bf16 cells_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                cells_[j_] = opwright_to_bf16(diff_dst_row_[i_ + j_]);
-            }
-            opwright_put_line(diff_src_row_ + i_, cells_, past_);
+            opwright_put_line_bf16(diff_src_row_ + i_, diff_dst_row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_dst_row_[whole_ + j_]);
-        }
+        opwright_put_rest_bf16(diff_src_row_ + whole_, diff_dst_row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
     }
 }

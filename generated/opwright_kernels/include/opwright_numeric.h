@@ -134,14 +134,14 @@ static inline float opwright_float(uint32_t bits)
 
 static inline float opwright_from_bf16(uint16_t half) { return opwright_float((uint32_t)half << 16); }
 
-// Compilers keep 32 bits to the end, and compare floats: a sum of 1M bf16 takes 0.82 of the time that it takes if halves
-// are selected (AMD Zen 4, gcc 12.2, AVX-512).
+// The choice is made of bits, to the end of 32: of a conditional expression gcc 12 makes branches, which it joins with those
+// of the value. max(a + b, 0) of 256 floats takes 12.6 ns in place of 20.5, in AVX2 33 in place of 55 (AMD Zen 5).
 static inline uint16_t opwright_to_bf16(float value)
 {
     const uint32_t bits = opwright_bits(value);
     const uint32_t rounded = bits + (0x7fffu + ((bits >> 16) & 1u));
-    const uint32_t whole = value != value ? bits | 0x400000u : rounded;
-    return (uint16_t)(whole >> 16);
+    const uint32_t nan = 0u - (uint32_t)(value != value);
+    return (uint16_t)(((rounded & ~nan) | ((bits | 0x400000u) & nan)) >> 16);
 }
 
 // Conversions from and to f16 without a branch, so that compilers vectorise loops.

@@ -183,9 +183,13 @@ class Values:
         cell = summed_alone(tree)
         if cell is not None and self.dtype(cell.tensor) == dtype and dtype in ("bf16", "f16"):
             return Call("opwright_plus_zero", (self.read(cell),))
-        if dtype == "bf16" and self.accumulate == "f32" and self.fits(tree, dtype):
+        if dtype == "bf16" and self.accumulate == "f32" and not self.rounds(tree, dtype):
             return Call("opwright_cut_bf16", (self.value(tree),))
         return self.stored(self.cell(tree), dtype)
+
+    def rounds(self, tree: expr.Expr, dtype: str) -> bool:
+        """Whether values of f32 are rounded to bf16."""
+        return dtype == "bf16" and self.accumulate == "f32" and not self.fits(tree, dtype)
 
     def fits(self, tree: expr.Expr, dtype: str) -> bool:
         """Whether a value is always a bf16 number, so that no rounding is needed."""
