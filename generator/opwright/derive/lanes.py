@@ -23,7 +23,7 @@ MAX_LANES = 3  # letters among which a call chooses
 def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[str]) -> tuple[str, ...]:
     """The letters that may be contiguous in memory: those that walk a last axis of a tensor or of contracted sums,
 
-    the inner one of two that walk it together.
+    the inner one of those that walk it together.
     """
     used = dict.fromkeys(letter for part in parts for letter in part.letters)
     sums = _sums(found, parts)
@@ -33,8 +33,8 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
         for read in (part.target, *part.reads):
             for number in [len(read.indices) - 1] if read.tensor in sums else _last_axes(op, found, read.tensor):
                 letter = found.walks(read.tensor, number, read.indices[number])
-                pair = found.pair(read.tensor, number, read.indices[number]) if separate else None
-                walked |= dict.fromkeys([letter] if letter else [pair[1]] if pair else [])
+                digits = found.digits(read.tensor, number, read.indices[number]) if separate else None
+                walked |= dict.fromkeys([letter] if letter else [digits[-1]] if digits else [])
     named = _named(parts)
     walked = {letter: None for letter in walked if letter not in named} or walked
     if stands_alone(found, parts):  # the last axes may have few cells
@@ -57,8 +57,8 @@ def apart(found: Program, parts: Sequence[Part], letter: str) -> bool:
     """
     sums = _sums(found, parts)
     reads = (parts[0].target, *parts[0].reads) if stands_alone(found, parts) else ()
-    pairs = [found.pair(read.tensor, *place) for read in reads for place in enumerate(read.indices)]
-    return letter in {pair[0] for pair in pairs if pair} or any(
+    walked = [found.digits(read.tensor, *place) for read in reads for place in enumerate(read.indices)]
+    return letter in {outer for digits in walked if digits for outer in digits[:-1]} or any(
         found.walks(read.tensor, number, index) == letter
         for part in parts
         for read in part.reads

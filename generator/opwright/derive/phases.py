@@ -185,10 +185,10 @@ def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:
 
 
 def place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
-    """The axis of an element that a letter walks, alone or with another one, and how; None if there is none."""
+    """The axis of an element that a letter walks, alone or with others, and how; None if there is none."""
     for number, index in enumerate(read.indices):
-        pair = found.pair(read.tensor, number, index) or ()
-        if found.walks(read.tensor, number, index) == letter or letter in pair:
+        digits = found.digits(read.tensor, number, index) or ()
+        if found.walks(read.tensor, number, index) == letter or letter in digits:
             return number, index
     return None
 

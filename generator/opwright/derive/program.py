@@ -20,7 +20,7 @@ from ..language.source import Mark
 from ..language.types import symbol_kinds
 from ..memo import memoised
 from .algebra.inside import Sizes, inside, sizes_of
-from .algebra.poly import NotPolynomial, polynomial
+from .algebra.poly import ONE, NotPolynomial, Poly, affine, polynomial
 
 # The initial value of a cell, by operator.
 BYTES, TRUTHS = ("s8", "u8"), ("boolean",)
@@ -124,7 +124,6 @@ class Program:
     arrays: Mapping[str, Array]
     parts: tuple[Part, ...]
     same_cells: frozenset[frozenset[str]] = frozenset()  # pairs of runs with the same number of elements
-    quotients: frozenset[tuple[str, Expr]] = frozenset()  # names of `let` with the quotient that each is
     sizes: Sizes = field(default_factory=Sizes)  # what every call knows of them
     bytes: frozenset[str] = frozenset()  # inputs that hold bytes in every row
     truths: frozenset[str] = frozenset()  # inputs that hold truth values in every row
@@ -179,33 +178,27 @@ class Program:
         target = self.first_writer(name).target
         return tuple(self.walks(name, number, index) for number, index in enumerate(target.indices))
 
-    def pair(self, name: str, axis: int, index: Expr) -> tuple[str, str] | None:
-        """The two letters that together walk a whole axis, each element once: `g * E + k`, k of E values."""
-        if not isinstance(index, Binary) or index.op != "+":
+    @memoised
+    def digits(self, name: str, axis: int, index: Expr) -> tuple[str, ...] | None:
+        """The letters that together walk a whole axis, each element once: `(g * E + e) * K + k`."""
+        letters = [letter for letter in self.letters.values() if letter.name in expr.names(index)]
+        along = self.arrays[name].axes[axis]
+        if len(letters) < 2 or {along.kind, *(letter.kind for letter in letters)} != {"one"}:
             return None
-        for times, inner in ((index.left, index.right), (index.right, index.left)):
-            if not isinstance(times, Binary) or times.op != "*" or not isinstance(inner, Name):
-                continue
-            for outer, extent in ((times.left, times.right), (times.right, times.left)):
-                known = isinstance(outer, Name) and outer != inner and {outer.id, inner.id} <= self.letters.keys()
-                if known and self._makes(self.arrays[name].axes[axis], outer.id, inner.id, extent):  # type: ignore[union-attr]
-                    return outer.id, inner.id  # type: ignore[union-attr]
-        return None
+        try:
+            found = affine(index, [letter.name for letter in letters]).with_symbols(self.sizes.values)
+            extents = {letter.name: self._extent(letter) for letter in letters}
+            rest, weight, order = dict(found.coefficients), ONE, list[str]()
+            while (letter := next((one for one, factor in rest.items() if factor == weight), None)) is not None:
+                order.insert(0, letter)
+                weight = rest.pop(letter) * extents[letter]
+            whole = not rest and not found.offset.terms and self.sizes.equal(weight, self._extent(along))
+        except NotPolynomial:
+            return None
+        return tuple(order) if whole else None
 
-    def _makes(self, axis: Axis, outer: str, inner: str, extent: Expr) -> bool:
-        """Whether an axis has the product of two letters' extents; `extent` is that of the inner one."""
-        first, second = self.letters[outer], self.letters[inner]
-        products = (
-            self._divided(second.extent, axis.extent, first.extent),
-            self._divided(first.extent, axis.extent, second.extent),
-            axis.extent in (Binary("*", first.extent, extent), Binary("*", extent, first.extent)),
-        )
-        return {axis.kind, first.kind, second.kind} == {"one"} and second.extent == extent and any(products)
-
-    def _divided(self, extent: Expr, whole: Expr, by: Expr) -> bool:
-        """Whether an extent is a quotient, written out or by its name in `let`."""
-        quotient = Binary("/", whole, by)
-        return extent == quotient or (isinstance(extent, Name) and (extent.id, quotient) in self.quotients)
+    def _extent(self, axis: Axis) -> Poly:
+        return polynomial(axis.extent).substitute(self.sizes.values)
 
     def covers(self, name: str, axis: int, index: Expr) -> bool:
         """Whether an index lies inside an axis whatever the sizes."""
@@ -214,7 +207,7 @@ class Program:
             (letter,) = expr.names(index)
             pair = expr.names(self.letters[letter].extent) | expr.names(along.extent)
             return along.kind == self.letters[letter].kind == "run" and (len(pair) == 1 or pair in self.same_cells)
-        walked = self.walks(name, axis, index) is not None or self.pair(name, axis, index) is not None
+        walked = self.walks(name, axis, index) is not None or self.digits(name, axis, index) is not None
         return along.kind == "ones" or walked
 
     @memoised
@@ -336,13 +329,11 @@ def program(op: Op) -> Program:
             arrays[target.tensor] = Array(target.tensor, "between", axes)
     roles = [(a.extents_of, a.fills) for a in op.attributes if a.extents_of and a.fills]
     same = (frozenset({op.dims[role].symbol, op.dims[whole].symbol}) for role, whole in roles)
-    quotients = ((name, let.value.tree) for name, let in op.lets.items() if let.value is not None)
     return Program(
         letters,
         arrays,
         tuple(parts),
         frozenset(same),
-        frozenset(quotients),
         sizes_of(op),
         _holding(op, BYTES),
         _holding(op, TRUTHS),

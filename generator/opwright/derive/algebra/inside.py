@@ -43,6 +43,10 @@ class Sizes:
         """The sizes that are never 0."""
         return frozenset(name for name, least in self.least.items() if least > 0)
 
+    def equal(self, left: Poly, right: Poly) -> bool:
+        """Whether two extents are the same in every call, as they read or because a constraint says so."""
+        return left == right or {left - right, right - left} <= {*self.known}
+
 
 def neutral(op: Op, symbol: str) -> int:
     """The value of a size on spatial axes that a call does not have."""

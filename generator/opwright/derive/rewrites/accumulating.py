@@ -18,7 +18,7 @@ from ..algebra.slopes import slope
 from ..program import Array, Axis, Formula, Part, Program
 from .pairing import is_product
 
-Apart = Mapping[int, tuple[str, str]]  # by the number of an axis, the letters that walk it together
+Apart = Mapping[int, tuple[str, ...]]  # by the number of an axis, the letters that walk it together
 
 
 def accumulator(output: str) -> str:
@@ -145,9 +145,9 @@ def _accumulated(found: Program, output: str, writers: Sequence[Part], apart: Ap
 
 
 def _apart(found: Program, output: str) -> Apart:
-    """The axes that two letters walk together wherever an output is written or read."""
+    """The axes that several letters walk together wherever an output is written or read."""
     uses = [read for part in found.parts for read in (part.target, *part.reads) if read.tensor == output]
-    pairs = {number: found.pair(output, number, index) for number, index in enumerate(uses[0].indices)}
+    pairs = {number: found.digits(output, number, index) for number, index in enumerate(uses[0].indices)}
     used = [letter for index in uses[0].indices for letter in expr.names(index) & found.letters.keys()]
     alike = {number for number in pairs if len({read.indices[number] for read in uses}) == 1}
     once = {letter for letter in used if used.count(letter) == 1}
@@ -161,7 +161,7 @@ def _copy(target: Read, source: Read, letters: Mapping[str, Axis], last: Part) -
 
 
 def renamed(tree: Expr, old: str, new: str, apart: Apart = MappingProxyType({})) -> Expr:
-    """A tree with an array under another name, in which each axis of `apart` is two."""
+    """A tree with an array under another name, in which each axis of `apart` is several."""
     if isinstance(tree, Read):
         if tree.tensor != old:
             return tree
@@ -181,7 +181,7 @@ def renamed(tree: Expr, old: str, new: str, apart: Apart = MappingProxyType({}))
 
 
 def renamed_part(part: Part, old: str, new: str, apart: Apart = MappingProxyType({})) -> Part:
-    """A step with an array under another name, in which each axis of `apart` is two."""
+    """A step with an array under another name, in which each axis of `apart` is several."""
 
     def of(assignment: Assignment) -> Assignment:
         target = renamed(assignment.target, old, new, apart)

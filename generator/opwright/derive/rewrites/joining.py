@@ -25,11 +25,11 @@ def merged(found: Program, parts: Sequence[Part]) -> tuple[Program, str] | None:
     for part in parts:
         for read in (part.target, *part.reads):
             for number, index in enumerate(read.indices):
-                pair = found.pair(read.tensor, number, index)
-                if pair is not None:
+                pair = found.digits(read.tensor, number, index) or ()
+                if len(pair) == 2:
                     axis = found.arrays[read.tensor].axes[number]
                     try:
-                        return _Merging(found, pair, index, axis).program(parts)
+                        return _Merging(found, (pair[0], pair[1]), index, axis).program(parts)
                     except _Separate:
                         return None
     return None

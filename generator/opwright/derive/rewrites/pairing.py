@@ -232,10 +232,10 @@ class _Split:
         return len(where) <= 1 and all({*self.letters(guard.tree)} <= target for guard in where)
 
     def is_operand(self, read: Read) -> bool:
-        """Whether a copy of what a read reaches can be an operand: a letter or two walk each axis, or repeat cells."""
+        """Whether a copy of what a read reaches can be an operand: letters walk each axis, or repeat cells."""
         indices = list(enumerate(read.indices))
         alone = [
-            1 if self.found.pair(read.tensor, axis, index) else len(self.letters(index))
+            1 if self.found.digits(read.tensor, axis, index) else len(self.letters(index))
             for axis, index in indices
             if self.letters(index)
         ]

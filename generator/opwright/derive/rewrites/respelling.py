@@ -50,9 +50,9 @@ def _pairs(found: Program) -> Iterator[tuple[Expr, str, str, Expr]]:
     for part in found.parts:
         for read in (part.target, *part.reads):
             for number, index in enumerate(read.indices):
-                pair = found.pair(read.tensor, number, index)
-                if pair is not None:
-                    yield found.arrays[read.tensor].axes[number].extent, *pair, index
+                pair = found.digits(read.tensor, number, index) or ()
+                if len(pair) == 2:
+                    yield found.arrays[read.tensor].axes[number].extent, pair[0], pair[1], index
 
 
 def _grouped(found: Program, part: Part, pairs: list[tuple[Expr, str, str, Expr]]) -> Part:

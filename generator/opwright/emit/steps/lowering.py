@@ -298,8 +298,8 @@ class Lowering(Tasks):
         indices: list[expr.Expr] = []
         for number, index in enumerate(part.target.indices):
             walker = self.program.walks(array.name, number, index)
-            pair, axis = {*(self.program.pair(array.name, number, index) or ())}, array.axes[number]
-            name = index if pair & {*self.phase.own} else expr.Name(walker or axis.name)
+            digits, axis = {*(self.program.digits(array.name, number, index) or ())}, array.axes[number]
+            name = index if digits & {*self.phase.own} else expr.Name(walker or axis.name)
             indices.append(expr.Number(0) if axis.kind == "ones" else name)
         cell = Read(array.name, tuple(indices))
         body: tuple[Stmt, ...] = (
