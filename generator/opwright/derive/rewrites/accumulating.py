@@ -56,8 +56,9 @@ def accumulating(found: Program, outputs: Sequence[str]) -> Program:
         if read or not (_written_once(found, writers) or _written_in_pieces(found, writers)):
             whole = _accumulated(found, output, writers, {})
             apart = _accumulated(found, output, writers, pairs) if (pairs := _apart(found, output)) else whole
-            sums = (part for part in apart.parts if part.target.tensor == accumulator(output))
-            found = apart if all(is_product(apart, part) for part in sums) else whole
+            parts = [part for part in apart.parts if part.target.tensor == accumulator(output)]
+            sums = [part for part in parts if part.operator != "set"]
+            found = apart if sums and all(is_product(apart, part) for part in sums) else whole
     return found
 
 

@@ -1,69 +1,112 @@
-"""Rewrites a `reduce` that is a contraction as steps: the sums, then the store.
+"""Rewrites a `reduce` as steps: the sums, the number of their terms if the store asks for it, then the store.
 
-In: an operation. Out: the operation with steps instead of its `reduce` and `finish` if these sum a product of
-elements by letters that walk whole axes; else the operation itself. Calls, errors and names of kernels are the same.
+In: an operation. Out: the operation with steps instead of its `reduce` and `finish`, if steps can say the same; else
+the operation itself. Calls, errors and names of kernels are the same.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from ...language import expr
-from ...language.expr import Call, Expr, Name, Read
+from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ...language.model import Op, Step
+from ...language.schema import Located
+from ...language.spelling import spell
 from ...memo import memoised
 from ..access import substitute
-from ..program import INITIAL
+from ..program import INITIAL, kind_of_extent
+from ..rules.missing_axes import of_steps
 
-_FINISHES = frozenset({"min", "max"})  # the functions that both `finish` and steps have
+_FINISHES = frozenset({"min", "max", "prod"})  # the functions that both `finish` and steps have
 
 
 @memoised
 def as_steps(op: Op) -> Op:
     """The operation as kernels are made from it."""
-    if op.stepped or op.normal_form is not None or not _plain(op):
+    stated = any(tensor.shape_of for tensor in op.inputs) or any(one.shape_of for one in op.attributes)
+    if op.stepped or stated or not _by_letters(op):
         return op
-    made = in_steps(op, f"{op.output.name}_cells_")
-    if made is None:
+    if {tensor.name for tensor in op.data_inputs} - _read(op):  # steps read each input
         return op
-    from ..phases import staged  # many modules, not imported for a library without sums of products
+    made = in_steps(op, f"{op.output.name}_cells_", f"{op.output.name}_terms_")
+    return made if made is not None and not any(of_steps(made)) else op
 
-    return made if any(phase.contraction for phase in staged(made).phases) else op
 
+def in_steps(op: Op, cells: str, terms: str | None = None) -> Op | None:
+    """An operation with `reduce` as one of steps; None if steps cannot say it.
 
-def in_steps(op: Op, cells: str) -> Op | None:
-    """An operation with `reduce` as one of steps, whether or not it is a contraction; None if steps cannot say it.
-
-    `cells` is the name of what is accumulated, if `finish` changes it.
+    `cells` is the name of what is accumulated, if `finish` changes it; `terms`, that of the number of terms.
     """
     semantics = op.semantics
     reduce = semantics.assignment
     if op.classes or op.normal_form or any(tensor.arrangements for tensor in op.tensors):
         return None
-    if float(semantics.init) != INITIAL[reduce.op]:
+    begins = float(semantics.init) == INITIAL[reduce.op]
+    named = expr.names(reduce.target) | expr.names(reduce.value)
+    if not named.union(*(expr.names(guard.tree) for guard in semantics.where)) >= semantics.ranges.keys():
         return None
     first = Step(do=reduce, where=semantics.where, at=reduce.at)
     steps: tuple[Step, ...] = (first,)
-    if semantics.finish is not None:
+    if semantics.finish is not None or not begins:
         sums = Read(cells, reduce.target.indices)
-        value = _finished(op, sums, semantics.finish.tree)
+        begun: Expr = sums
+        if not begins:
+            if reduce.op != "max" or terms is None:
+                return None
+            begun = Call("max", (sums, Number(float(semantics.init))))
+        tree = semantics.finish.tree if semantics.finish is not None else reduce.target
+        value = _finished(op, sums, begun, tree)
         if value is None or not _by_letters(op):
             return None
-        last = dataclasses.replace(reduce, op="set", value=value, value_at=semantics.finish.at)
-        first = dataclasses.replace(first, do=dataclasses.replace(reduce, target=sums))
-        steps = (first, Step(do=last, at=semantics.finish.at))
+        steps = (dataclasses.replace(first, do=dataclasses.replace(reduce, target=sums)),)
+        if "count" in expr.names(value):
+            counted = _counted(op, terms) if terms is not None else None
+            if counted is None:
+                return None
+            counting, count = counted
+            steps, value = (*steps, *counting), expr.replaced(value, Name("count"), count)
+        at = semantics.finish.at if semantics.finish is not None else reduce.at
+        steps = (*steps, Step(do=dataclasses.replace(reduce, op="set", value=value, value_at=at), at=at))
     stepped = dataclasses.replace(semantics, steps=steps, reduce=None, finish=None, where=(), init="0")
     return dataclasses.replace(op, semantics=stepped)
 
 
-def _plain(op: Op) -> bool:
-    """Whether steps can express everything in a `reduce`."""
-    semantics = op.semantics
-    if semantics.reduce is None or semantics.reduce.op != "sum" or semantics.where or float(semantics.init) != 0:
-        return False
-    if op.classes or op.layout_attributes or any(tensor.shape_of or tensor.arrangements for tensor in op.tensors):
-        return False
-    return _by_letters(op)
+def _counted(op: Op, terms: str) -> tuple[tuple[Step, ...], Expr]:
+    """The steps that count terms, and the number of a cell's: counted along letters that conditions name."""
+    semantics, reduce = op.semantics, op.semantics.assignment
+    guards = [*semantics.where, *_bounds(op)]
+    named = frozenset[str]().union(*(expr.names(guard.tree) for guard in guards))
+    target = [index for index in reduce.target.indices if isinstance(index, Name)]
+    rest = [letter for letter in semantics.ranges if letter not in named and Name(letter) not in target]
+    number: Expr = Number(1)
+    for extent in (semantics.ranges[letter].tree for letter in rest):
+        cells = extent if kind_of_extent(op, extent) == "one" else Call("prod", (extent,))
+        number = cells if number == Number(1) else Binary("*", number, cells)
+    if not guards:
+        return (), number
+    cell = Read(terms, tuple(index for index in target if index.id in named))
+    counted = dataclasses.replace(reduce, op="sum", target=cell, value=Number(1))
+    return (Step(do=counted, where=tuple(dict.fromkeys(guards)), at=reduce.at),), cell if number == Number(
+        1
+    ) else Binary("*", cell, number)
+
+
+def _bounds(op: Op) -> Iterator[Located]:
+    """That each index which is no letter of its whole axis lies inside."""
+    ranges, reduce = op.semantics.ranges, op.semantics.assignment
+    for read in dict.fromkeys((reduce.target, *expr.reads(reduce.value))):
+        for index, extent in zip(read.indices, op.tensor(read.tensor).dims.values(), strict=True):
+            if not isinstance(index, Name) or index.id not in ranges or ranges[index.id].tree != extent.tree:
+                for guard in (Binary(">=", index, Number(0)), Binary("<", index, extent.tree)):
+                    yield Located(guard, spell(guard), reduce.at)
+
+
+def _read(op: Op) -> frozenset[str]:
+    """The tensors that `reduce` and `finish` read."""
+    trees = [op.semantics.assignment.value, *([op.semantics.finish.tree] if op.semantics.finish is not None else [])]
+    return frozenset(read.tensor for tree in trees for read in expr.reads(tree))
 
 
 def _by_letters(op: Op) -> bool:
@@ -74,12 +117,12 @@ def _by_letters(op: Op) -> bool:
     )
 
 
-def _finished(op: Op, sums: Read, tree: Expr) -> Expr | None:
-    """`finish` by the letters of the target; None if steps cannot express it."""
+def _finished(op: Op, sums: Read, begun: Expr, tree: Expr) -> Expr | None:
+    """`finish` by the letters of the target, with `begun` for each cell; None if steps cannot express it."""
     from .accumulating import renamed
 
     calls = [node for node in expr.walk(tree) if isinstance(node, Call)]
-    if "count" in expr.names(tree) or any(call.function not in _FINISHES for call in calls):
+    if any(call.function not in _FINISHES for call in calls):
         return None
     cell = next(read for read in expr.reads(tree) if read.tensor == op.output.name)
     letters = {
@@ -87,6 +130,6 @@ def _finished(op: Op, sums: Read, tree: Expr) -> Expr | None:
         for own, letter in zip(cell.indices, sums.indices, strict=True)
         if isinstance(own, Name) and isinstance(letter, Name)
     }
-    return (
-        renamed(substitute(tree, letters), op.output.name, sums.tensor) if len(letters) == len(cell.indices) else None
-    )
+    if len(letters) != len(cell.indices):
+        return None
+    return expr.replaced(renamed(substitute(tree, letters), op.output.name, sums.tensor), sums, begun)
