@@ -29,16 +29,16 @@ attributes:
   - {{name: pads, symbol: P, type: "s64[]", default: "0", length: spatial, min: 0, neutral: 0, summary: in front}}
 inputs:
   - {{name: src, dims: {{{src}}}}}
-  - {{name: bias, optional: true, dims: {{C: C}}}}
+  {bias}
 outputs:
   - {{name: dst, dims: {{{dst}}}}}
 dtypes:
-  - {{src: {kind}, bias: {kind}, dst: {kind}, accumulate: {accumulate}}}
+  - {{src: {kind}, {of_bias}dst: {kind}, accumulate: {accumulate}}}
 shape: {{O: floor((I + 2 * P - K) / S) + 1}}
 constraints:
   - {{id: fits, expr: 2 * P <= K and I + 2 * P >= K, say: windows fit, argument: kernel}}
 semantics:
-  ranges: {{n: N, c: C, x: O, k: K{extra}}}
+  ranges: {{n: N, c: C, x: O, k: K}}
   {init}
   {where}
   reduce: dst[{of_dst}] {reduction} {value}
@@ -69,9 +69,12 @@ def drawn(random: np.random.Generator, name: str) -> str:
     ends = ["", f"finish: dst[{own}] * 2{biased}", f"finish: min(dst[{own}], 3)"]
     ends += [f"finish: dst[{own}] / count", f"finish: dst[{own}] / count{biased}"] if reduction == "+=" else []
     where = one(["", "", "where: [k <= x + 1]", "where: [x * S + k - P < I - 1]"])
+    finish = one(ends)
+    bias = "- {name: bias, optional: true, dims: {C: C}}" if "bias" in finish else ""
     return SPEC.format(
         name=name, rank=one(["1", "2", "3"]), src=src, dst=dst, kind=kind, init=init, where=where, value=value,
-        accumulate="f64" if kind == "f64" else "f32", extra="", of_dst=own, reduction=reduction, finish=one(ends),
+        accumulate="f64" if kind == "f64" else "f32", of_dst=own, reduction=reduction, finish=finish, bias=bias,
+        of_bias=f"bias: {kind}, " if bias else "",
     )  # fmt: skip
 
 
