@@ -581,29 +581,6 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
                     sums_0_[j_] = 0.0f;
                 }
-                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    for (int64_t c = 0; c < C_inner_; c += block_) {
-                        const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                        float gamma_room_[512];
-                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                        float wide_0_[512];
-                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += gamma_row_[i_ + j_] * wide_0_[i_ + j_];
-                            }
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += gamma_row_[whole_ + j_] * wide_0_[whole_ + j_];
-                        }
-                    }
-                }
-                level_of_[t_] += opwright_sum_of_f32(sums_0_);
-            }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 float sums_1_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
                     sums_1_[j_] = 0.0f;
@@ -625,14 +602,21 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += gamma_row_[i_ + j_] * wide_0_[i_ + j_];
+                            }
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
                                 sums_1_[j_] += gamma_row_[i_ + j_] * wide_0_[i_ + j_] * (wide_1_[i_ + j_] - same_0_) * same_1_;
                             }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_0_[j_] += gamma_row_[whole_ + j_] * wide_0_[whole_ + j_];
                         }
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                             sums_1_[j_] += gamma_row_[whole_ + j_] * wide_0_[whole_ + j_] * (wide_1_[whole_ + j_] - same_0_) * same_1_;
                         }
                     }
                 }
+                level_of_[t_] += opwright_sum_of_f32(sums_0_);
                 slope_of_[t_] += opwright_sum_of_f32(sums_1_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {

@@ -75,26 +75,6 @@ static void reduce_prod_backward_f32_0_r(void *context_, int64_t part_)
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
                     sums_0_[j_] = 0.0f;
                 }
-                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                    for (int64_t r = 0; r < R_inner_; r += block_) {
-                        const int64_t n_ = opwright_min(block_, R_inner_ - r);
-                        float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
-                        const int64_t whole_ = n_ / 32 * 32;
-                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                sums_0_[j_] += src_row_[i_ + j_] == 0.0f ? 1.0f : 0.0f;
-                            }
-                        }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += src_row_[whole_ + j_] == 0.0f ? 1.0f : 0.0f;
-                        }
-                    }
-                }
-                dst_zeros_of_[t_] += opwright_sum_of_f32(sums_0_);
-            }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 float sums_1_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
                     sums_1_[j_] = 1.0f;
@@ -108,14 +88,21 @@ static void reduce_prod_backward_f32_0_r(void *context_, int64_t part_)
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += src_row_[i_ + j_] == 0.0f ? 1.0f : 0.0f;
+                            }
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
                                 sums_1_[j_] *= src_row_[i_ + j_] == 0.0f ? 1.0f : src_row_[i_ + j_];
                             }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_0_[j_] += src_row_[whole_ + j_] == 0.0f ? 1.0f : 0.0f;
                         }
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                             sums_1_[j_] *= src_row_[whole_ + j_] == 0.0f ? 1.0f : src_row_[whole_ + j_];
                         }
                     }
                 }
+                dst_zeros_of_[t_] += opwright_sum_of_f32(sums_0_);
                 dst_rest_of_[t_] *= opwright_product_of_f32(sums_1_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {

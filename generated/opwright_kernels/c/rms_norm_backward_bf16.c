@@ -77,55 +77,38 @@ static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
-            for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
-                    for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                        for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
-                            const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
-                            const int64_t whole_ = n_ / 32 * 32;
-                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                    sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]);
-                                }
-                            }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
-                            }
-                        }
-                    }
-                }
-            }
-            total += opwright_sum_of_f32(sums_0_);
             float sums_1_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_1_[j_] = 0.0f;
             }
             for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                 const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
                 const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                 for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                     for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                         const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
                         const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                         for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_, n_, diff_dst_room_);
                             opwright_bf16 gamma_room_[512];
                             const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p1__step_, n_, gamma_room_);
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
                             const int64_t whole_ = n_ / 32 * 32;
                             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                 for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]);
+                                }
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
                                     sums_1_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(gamma_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]);
                                 }
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
                             }
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                                 sums_1_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
@@ -134,6 +117,7 @@ static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
                     }
                 }
             }
+            total += opwright_sum_of_f32(sums_0_);
             total_sum += opwright_sum_of_f32(sums_1_);
             sqrt_of_total[b_row_ * B_inner_ + b] = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
             diff_total = -0.5f * total_sum / ((total / (float)C_cells_ + (float)epsilon) * sqrt_of_total[b_row_ * B_inner_ + b] * (float)C_cells_);
@@ -239,55 +223,38 @@ static void rms_norm_backward_bf16_0_c_p0_(void *context_, int64_t part_)
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
-            for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                    for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
-                        for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
-                            const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p0__step_, n_, src_room_);
-                            const int64_t whole_ = n_ / 32 * 32;
-                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                    sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]);
-                                }
-                            }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
-                            }
-                        }
-                    }
-                }
-            }
-            total += opwright_sum_of_f32(sums_0_);
             float sums_1_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_1_[j_] = 0.0f;
             }
             for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                 const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
                 const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                     const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
                     const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
                         for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p0__step_, n_, src_room_);
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p0__step_, n_, diff_dst_room_);
                             opwright_bf16 gamma_room_[512];
                             const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_), gamma_C_p0__step_, n_, gamma_room_);
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p0__step_, n_, src_room_);
                             const int64_t whole_ = n_ / 32 * 32;
                             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                 for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]);
+                                }
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
                                     sums_1_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(gamma_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]);
                                 }
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
                             }
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                                 sums_1_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
@@ -296,6 +263,7 @@ static void rms_norm_backward_bf16_0_c_p0_(void *context_, int64_t part_)
                     }
                 }
             }
+            total += opwright_sum_of_f32(sums_0_);
             total_sum += opwright_sum_of_f32(sums_1_);
             sqrt_of_total[b_row_ * B_inner_ + b] = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
             diff_total = -0.5f * total_sum / ((total / (float)C_cells_ + (float)epsilon) * sqrt_of_total[b_row_ * B_inner_ + b] * (float)C_cells_);

@@ -135,9 +135,9 @@ class Lowering(Tasks):
         return fusion.fused(self.program, made, loops)
 
     def following(self, part: Part) -> tuple[Part, ...]:
-        """The steps that follow a step within its tiles of lanes."""
+        """The steps that are made with a step: those that follow it within its tiles, or sum up the same lanes."""
         if self.lanes is None or not self.blocked:
-            return ()
+            return self.beside(part)
         found = endings.following(self.phase, part, self.staged.private, self.lanes.name)
         if not found:
             return ()
@@ -234,7 +234,7 @@ class Lowering(Tasks):
         elif walk.laned:
             assert self.lanes is not None
             if self.lanes.name not in expr.names(part.target):
-                made = self.lane_reduction(part, formula, target_loops, reduced, bounds)
+                made = self.lane_reduction(part, formula, following, walk)
             elif possible(self, part, formula, reduced, bounds):
                 ending = (lambda: self.ending(part, following)) if following else None
                 begins = not following and self.in_tiles(part)
@@ -272,20 +272,53 @@ class Lowering(Tasks):
             made += [nodes.Scope(tuple(loops))] if len(following) > 1 and not needed else loops  # with rows of its own
         return made
 
-    def lane_reduction(
-        self, part: Part, formula: Formula, target_loops: Sequence[Loop], reduced: Sequence[Loop], bounds: Bounds
-    ) -> tuple[Stmt, ...]:
-        """A reduction along lanes: a fixed number of sums, which are combined at the end."""
-        name, values = f"sums_{self.sums}_", self.values_of(part.target.tensor)
-        self.sums += 1
+    def lane_reduction(self, part: Part, formula: Formula, others: Sequence[Part], walk: Walk) -> tuple[Stmt, ...]:
+        """Reductions along lanes: a fixed number of sums for each, which are combined at the end."""
+        values = self.values_of(part.target.tensor)
         assert self.lanes is not None
         tests, formula = choices.only_where(part, formula, self.lanes.name)
         row = Row(self, values, part, formula)
-        rows = self.laned(bounds, row.reduced(name), part.source)
+        steps = {f"sums_{self.sums}_": (part, formula)}
+        steps |= {f"sums_{n}_": (other, other.formulas[0]) for n, other in enumerate(others, self.sums + 1)}
+        self.sums += len(steps)
+        rows = self.laned(walk.bounds, row.reduced(steps), part.source)
         rows = choices.where(self, part, tests, rows)
-        inner = self.looped(reduced, bounds, rows, part.source)
-        total = updated(values, part.operator, self.element(part.target), _lanes_total(row, name), part.source)
-        return self.looped(target_loops, bounds, [*_begun(row, name), *inner, total], part.source)
+        inner = self.looped(walk.reduced, walk.bounds, rows, part.source)
+        begun = [stmt for name, (one, _) in steps.items() for stmt in _begun(row, one, name)]
+        totals = [
+            updated(values, one.operator, self.element(one.target), _lanes_total(row, one, name), one.source)
+            for name, (one, _) in steps.items()
+        ]
+        return self.looped(walk.outer, walk.bounds, [*begun, *inner, *totals], part.source)
+
+    def beside(self, part: Part) -> tuple[Part, ...]:
+        """The steps that follow a reduction along lanes and are one over the same cells: rows are read once for all.
+
+        Sums of one step wait for each other, those of two do not. FIGURES
+        """
+        found: list[Part] = []
+        for other in self.phase.parts[self.phase.parts.index(part) :]:
+            made = {one.target.tensor for one in found} & {read.tensor for read in (other.target, *other.reads)}
+            if made or not self.sums_lanes(other) or (found and self._walked(other) != self._walked(part)):
+                break
+            found.append(other)
+        return tuple(found[1:])
+
+    def sums_lanes(self, part: Part) -> bool:
+        """Whether a step reduces along all lanes, each of which it computes from what it reads, in every call."""
+        alone = part.by or part.where or part in self.kept or len(part.formulas) != 1
+        if self.lanes is None or alone or not self.is_number(part.target.tensor) or self.needed(part):
+            return False
+        (formula,) = part.formulas
+        walk, lane = self.walk(part, formula), self.lanes.name
+        bounds = walk.bounds
+        row = Row(self, self.values_of(part.target.tensor), part, formula)
+        plain = walk.laned and lane not in expr.names(part.target) and not (bounds.low or bounds.high or bounds.tests)
+        return plain and not row.stands() and choices.only_where(part, formula, lane)[0] == []
+
+    def _walked(self, part: Part) -> tuple[object, ...]:
+        walk = self.walk(part, part.formulas[0])
+        return walk.outer, walk.reduced, self.values_of(part.target.tensor).accumulate
 
     def first(self, part: Part) -> tuple[Stmt, ...]:
         """The initial values of an intermediate."""
@@ -322,16 +355,16 @@ class Lowering(Tasks):
         return (updated(values, part.operator, target, values.cell(value), part.source),)
 
 
-def _begun(row: Row, sums: str) -> list[Stmt]:
+def _begun(row: Row, part: Part, sums: str) -> list[Stmt]:
     """The accumulators of a reduction along a row before the first term."""
-    values, first = row.values, row.values.number(INITIAL[row.part.operator])
+    values, first = row.values, row.values.number(INITIAL[part.operator])
     if row.stands():
         return [Declare(sums, Call("opwright_lanes_of", (first,)), "opwright_lanes", changes=True)]
     each = Assign(Index(Name(sums), Name("j_")), first)
     return [DeclareArray(sums, values.c_type, SUMS), For("j_", ZERO, nodes.integer(SUMS), (each,))]
 
 
-def _lanes_total(row: Row, sums: str) -> Expr:
+def _lanes_total(row: Row, part: Part, sums: str) -> Expr:
     """The combined accumulators of a reduction along a row."""
     end = "" if row.stands() else f"_{row.values.accumulate}"
-    return Call(f"opwright_{row.part.operator}_of{end}", (Name(sums),))
+    return Call(f"opwright_{part.operator}_of{end}", (Name(sums),))

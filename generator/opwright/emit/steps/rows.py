@@ -6,7 +6,8 @@ on. A loop over lanes reads and writes contiguous rows (c/rows.h), so that compi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TypeGuard
 
 from ...derive.algebra import slopes
@@ -169,26 +170,28 @@ class Row(RowReads):
         others = nodes.both([Binary("!=", number, self.values.number(power.value)) for power in small])
         return [*made, If(others, (*loop(value),), source=self.part.source)]
 
-    def reduced(self, sums: str) -> tuple[Stmt, ...]:
-        """The step if lanes are reduced: each adds to one of SUMS."""
+    def reduced(self, sums: Mapping[str, tuple[Part, Formula]]) -> tuple[Stmt, ...]:
+        """Steps if lanes are reduced: each adds to one of SUMS. Steps that stand together read their rows once."""
         if self.stands():
             assert isinstance(self.formula.value, Read)
-            dtype, row = self.elements.dtype(self.formula.value.tensor), self._row(self.formula.value)
-            more = Call(f"opwright_{self.part.operator}_row_{dtype}", (Name(sums), Name(row), N))
-            return *self.before, Assign(Name(sums), more, source=self.part.source)
-
-        def body(position: Expr) -> Stmt:
-            cell = Index(Name(sums), Name("j_"))
-            return updated(self.values, self.part.operator, cell, self.made(position), self.part.source)
+            dtype, row, (name,) = self.elements.dtype(self.formula.value.tensor), self._row(self.formula.value), sums
+            more = Call(f"opwright_{self.part.operator}_row_{dtype}", (Name(name), Name(row), N))
+            return *self.before, Assign(Name(name), more, source=self.part.source)
 
         each, whole, source = nodes.integer(SUMS), Name("whole_"), self.part.source
-        inner = For("j_", ZERO, each, (body(Binary("+", Name("i_"), Name("j_"))),), source=source)
-        rest = For("j_", ZERO, Binary("-", N, whole), (body(Binary("+", whole, Name("j_"))),), source=source)
+
+        def body(begin: Expr, end: Expr) -> Iterator[Stmt]:
+            for name, (part, formula) in sums.items():
+                value = self.at(Binary("+", begin, Name("j_")), partial(self.inside.cell, formula.value))
+                term = updated(self.values, part.operator, Index(Name(name), Name("j_")), value, part.source)
+                yield For("j_", ZERO, end, (term,), source=part.source)
+
+        inner, rest = tuple(body(Name("i_"), each)), tuple(body(whole, Binary("-", N, whole)))
         return (
             *self.before,
             Declare("whole_", Binary("*", Binary("/", N, each), each)),
-            For("i_", ZERO, whole, (inner,), step=each, source=source),
-            rest,
+            For("i_", ZERO, whole, inner, step=each, source=source),
+            *rest,
         )
 
     def stands(self) -> bool:
