@@ -88,13 +88,21 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
         for (int64_t c = begin_; c < end_; ++c) {
             diff_gamma_sum_[c - begin_] = 0.0f;
         }
+        for (int64_t c = begin_; c < end_; ++c) {
+            diff_beta_sum_[c - begin_] = 0.0f;
+        }
         if (diff_dst_C == 1 && src_C == 1 && mean_C == 1) {
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
-                const int64_t n_ = 256;
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 128 * 128; c += 128) {
+                const int64_t n_ = 128;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
-                float tile_[256];
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                float tile_[128];
+                float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -114,6 +122,9 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -121,7 +132,13 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -131,13 +148,21 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
                 }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + (end_ - begin_) / 128 * 128; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -155,6 +180,9 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -162,7 +190,13 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -171,14 +205,22 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
                 const int64_t n_ = 32;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[32];
+                float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -196,6 +238,9 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -203,7 +248,13 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -212,14 +263,22 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[32];
+                float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -237,6 +296,9 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -244,7 +306,13 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -253,6 +321,9 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
                 }
             }
         }
@@ -260,9 +331,14 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -283,6 +359,9 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -290,7 +369,13 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -299,14 +384,22 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -327,6 +420,9 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -334,7 +430,13 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -344,237 +446,8 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
                 }
-            }
-        }
-        for (int64_t c = begin_; c < end_; ++c) {
-            diff_beta_sum_[c - begin_] = 0.0f;
-        }
-        if (diff_dst_C == 1) {
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
-                const int64_t n_ = 256;
-                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t n = 0; n < N; ++n) {
-                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                            for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_ahead(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_ * 2, X_inner_, n_ * 2);
-                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_beta_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                const int64_t n_ = 64;
-                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t n = 0; n < N; ++n) {
-                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                            for (int64_t x = round_; x < round_ + some_; ++x) {
-                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_beta_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-                const int64_t n_ = 32;
-                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t n = 0; n < N; ++n) {
-                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                            for (int64_t x = round_; x < round_ + some_; ++x) {
-                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_beta_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-                const int64_t n_ = end_ - c;
-                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t n = 0; n < N; ++n) {
-                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                            for (int64_t x = round_; x < round_ + some_; ++x) {
-                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_beta_sum__row_[i_] += tile_[i_];
-                }
-            }
-        }
-        if (!(diff_dst_C == 1)) {
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                const int64_t n_ = 64;
-                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t n = 0; n < N; ++n) {
-                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                            for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_beta_sum__row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
-                const int64_t n_ = end_ - c;
-                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t n = 0; n < N; ++n) {
-                    for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                            for (int64_t x = round_; x < round_ + some_; ++x) {
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    diff_beta_sum__row_[i_] += tile_[i_];
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
                 }
             }
         }

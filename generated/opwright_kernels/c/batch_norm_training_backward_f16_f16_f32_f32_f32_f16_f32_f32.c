@@ -87,13 +87,21 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
         for (int64_t c = begin_; c < end_; ++c) {
             diff_gamma_sum_[c - begin_] = 0.0f;
         }
+        for (int64_t c = begin_; c < end_; ++c) {
+            diff_beta_sum_[c - begin_] = 0.0f;
+        }
         if (mean_C == 1) {
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
-                const int64_t n_ = 256;
+            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 128 * 128; c += 128) {
+                const int64_t n_ = 128;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
-                float tile_[256];
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                float tile_[128];
+                float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -113,6 +121,9 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += wide_0_[i_];
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -120,7 +131,13 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -129,14 +146,22 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
                 }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + (end_ - begin_) / 128 * 128; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -156,6 +181,9 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += wide_0_[i_];
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -163,7 +191,13 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -172,14 +206,22 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
                 const int64_t n_ = 32;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[32];
+                float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -199,6 +241,9 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += wide_0_[i_];
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -206,7 +251,13 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -215,14 +266,22 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[32];
+                float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -242,6 +301,9 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += wide_0_[i_];
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -249,7 +311,13 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -258,6 +326,9 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
                 }
             }
         }
@@ -265,9 +336,14 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -288,6 +364,9 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += wide_0_[i_];
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -295,7 +374,13 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -304,14 +389,22 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
+                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -332,6 +425,9 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += wide_0_[i_] * (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_];
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += wide_0_[i_];
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -339,7 +435,13 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -349,161 +451,9 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_gamma_sum__row_[i_] += tile_[i_];
                 }
-            }
-        }
-        for (int64_t c = begin_; c < end_; ++c) {
-            diff_beta_sum_[c - begin_] = 0.0f;
-        }
-        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
-            const int64_t n_ = 256;
-            float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-            float tile_[256];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            int64_t some_ = 0;
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                        for (int64_t x = round_; x < round_ + some_; ++x) {
-                            float wide_0_[512];
-                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += wide_0_[i_];
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_beta_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    diff_beta_sum__row_[i_] += tile_1_[i_];
                 }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_beta_sum__row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-            const int64_t n_ = 64;
-            float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-            float tile_[64];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            int64_t some_ = 0;
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                        for (int64_t x = round_; x < round_ + some_; ++x) {
-                            float wide_0_[512];
-                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += wide_0_[i_];
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_beta_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_beta_sum__row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-            const int64_t n_ = 32;
-            float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            int64_t some_ = 0;
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                        for (int64_t x = round_; x < round_ + some_; ++x) {
-                            float wide_0_[512];
-                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += wide_0_[i_];
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_beta_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_beta_sum__row_[i_] += tile_[i_];
-            }
-        }
-        for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-            const int64_t n_ = end_ - c;
-            float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-            float tile_[32];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
-            }
-            int64_t terms_ = 0;
-            int64_t some_ = 0;
-            for (int64_t n = 0; n < N; ++n) {
-                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                        some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                        for (int64_t x = round_; x < round_ + some_; ++x) {
-                            float wide_0_[512];
-                            opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += wide_0_[i_];
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_beta_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-            }
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_beta_sum__row_[i_] += tile_[i_];
             }
         }
         for (int64_t n = 0; n < N; ++n) {

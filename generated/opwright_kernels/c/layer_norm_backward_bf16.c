@@ -92,17 +92,25 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
         const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
         const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
         const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-        if (!diff_gamma_absent_) {
+        if (!diff_gamma_absent_ || !diff_beta_absent_) {
             for (int64_t c = begin_; c < end_; ++c) {
                 diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f;
             }
+            for (int64_t c = begin_; c < end_; ++c) {
+                diff_beta_sum_[c_row_ * C_inner_ + c] = 0.0f;
+            }
             if (diff_dst_C_step_ == 1 && src_C_step_ == 1) {
-                for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
-                    const int64_t n_ = 256;
+                for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 128 * 128; c += 128) {
+                    const int64_t n_ = 128;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
-                    float tile_[256];
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    float tile_[128];
+                    float tile_1_[128];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -122,6 +130,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -129,7 +140,13 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -138,13 +155,21 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         diff_gamma_sum__row_[i_] += tile_[i_];
                     }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
+                    }
                 }
-                for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                for (int64_t c = begin_ + (end_ - begin_) / 128 * 128; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                     const int64_t n_ = 64;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
                     float tile_[64];
+                    float tile_1_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -162,6 +187,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -169,7 +197,13 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -177,14 +211,22 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         diff_gamma_sum__row_[i_] += tile_[i_];
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
                     }
                 }
                 for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
                     const int64_t n_ = 32;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
                     float tile_[32];
+                    float tile_1_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -202,6 +244,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -209,7 +254,13 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -217,14 +268,22 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         diff_gamma_sum__row_[i_] += tile_[i_];
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
                     }
                 }
                 for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
                     const int64_t n_ = end_ - c;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
                     float tile_[32];
+                    float tile_1_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -242,6 +301,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -249,7 +311,13 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -257,6 +325,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         diff_gamma_sum__row_[i_] += tile_[i_];
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
                     }
                 }
             }
@@ -264,9 +335,14 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                 for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                     const int64_t n_ = 64;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
                     float tile_[64];
+                    float tile_1_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -286,6 +362,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -293,7 +372,13 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -301,14 +386,22 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         diff_gamma_sum__row_[i_] += tile_[i_];
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
                     }
                 }
                 for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                     const int64_t n_ = end_ - c;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
                     float tile_[64];
+                    float tile_1_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = 0.0f;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = 0.0f;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -328,6 +421,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
                                 }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
                             }
                             terms_ += some_;
                             if (terms_ == 128) {
@@ -335,7 +431,13 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                                     diff_gamma_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = 0.0f;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = 0.0f;
                                 }
                                 terms_ = 0;
                             }
@@ -344,227 +446,8 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         diff_gamma_sum__row_[i_] += tile_[i_];
                     }
-                }
-            }
-        }
-        if (!diff_beta_absent_) {
-            for (int64_t c = begin_; c < end_; ++c) {
-                diff_beta_sum_[c_row_ * C_inner_ + c] = 0.0f;
-            }
-            if (diff_dst_C_step_ == 1) {
-                for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
-                    const int64_t n_ = 256;
-                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
-                    float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
-                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
-                            for (int64_t b = round_; b < round_ + some_; ++b) {
-                                opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_ * 2, B_inner_, n_ * 2);
-                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_beta_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                    const int64_t n_ = 64;
-                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
-                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
-                            for (int64_t b = round_; b < round_ + some_; ++b) {
-                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_beta_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-                    const int64_t n_ = 32;
-                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
-                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
-                            for (int64_t b = round_; b < round_ + some_; ++b) {
-                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_beta_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-                    const int64_t n_ = end_ - c;
-                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
-                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
-                            for (int64_t b = round_; b < round_ + some_; ++b) {
-                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_beta_sum__row_[i_] += tile_[i_];
-                    }
-                }
-            }
-            if (!(diff_dst_C_step_ == 1)) {
-                for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                    const int64_t n_ = 64;
-                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
-                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
-                            for (int64_t b = round_; b < round_ + some_; ++b) {
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_beta_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
-                    const int64_t n_ = end_ - c;
-                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
-                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
-                            for (int64_t b = round_; b < round_ + some_; ++b) {
-                                opwright_bf16 diff_dst_room_[512];
-                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_beta_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_beta_sum__row_[i_] += tile_[i_];
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
                     }
                 }
             }
@@ -860,245 +743,21 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
         for (int64_t b = begin_; b < end_; ++b) {
             level[b - begin_] = 0.0f;
         }
-        if (diff_dst_B_step_ == 1) {
-            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
-                const int64_t n_ = 256;
-                float *restrict level_row_ = level + (b - begin_);
-                float tile_[256];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
-                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_ * 2, C_inner_, n_ * 2);
-                            const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
-                            const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                level_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    level_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
-                const int64_t n_ = 64;
-                float *restrict level_row_ = level + (b - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
-                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
-                            const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                level_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    level_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
-                const int64_t n_ = 32;
-                float *restrict level_row_ = level + (b - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
-                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
-                            const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                level_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    level_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
-                const int64_t n_ = end_ - b;
-                float *restrict level_row_ = level + (b - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
-                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
-                            const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                level_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    level_row_[i_] += tile_[i_];
-                }
-            }
-        }
-        if (!(diff_dst_B_step_ == 1)) {
-            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
-                const int64_t n_ = 64;
-                float *restrict level_row_ = level + (b - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
-                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
-                            opwright_bf16 diff_dst_room_[512];
-                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                level_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    level_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
-                const int64_t n_ = end_ - b;
-                float *restrict level_row_ = level + (b - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
-                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            const float same_0_ = opwright_from_bf16(gamma[gamma_C_c_at_ + c * gamma_C_step_]);
-                            opwright_bf16 diff_dst_room_[512];
-                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                level_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    level_row_[i_] += tile_[i_];
-                }
-            }
-        }
         for (int64_t b = begin_; b < end_; ++b) {
             slope[b - begin_] = 0.0f;
         }
         if (diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1) {
-            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
-                const int64_t n_ = 256;
+            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 128 * 128; b += 128) {
+                const int64_t n_ = 128;
+                float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
-                float tile_[256];
+                float tile_[128];
+                float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1117,31 +776,48 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                             const opwright_bf16 *restrict mean_row_ = mean + (mean_B_b_at_ + b * mean_B_step_);
                             const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                slope_row_[i_] += tile_[i_];
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 0.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    slope_row_[i_] += tile_[i_];
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
                 }
             }
-            for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            for (int64_t b = begin_ + (end_ - begin_) / 128 * 128; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
+                float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1158,31 +834,48 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                             const opwright_bf16 *restrict mean_row_ = mean + (mean_B_b_at_ + b * mean_B_step_);
                             const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                slope_row_[i_] += tile_[i_];
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 0.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    slope_row_[i_] += tile_[i_];
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
                 const int64_t n_ = 32;
+                float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
                 float tile_[32];
+                float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1199,31 +892,48 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                             const opwright_bf16 *restrict mean_row_ = mean + (mean_B_b_at_ + b * mean_B_step_);
                             const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                slope_row_[i_] += tile_[i_];
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 0.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    slope_row_[i_] += tile_[i_];
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
                 const int64_t n_ = end_ - b;
+                float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
                 float tile_[32];
+                float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1240,33 +950,50 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                             const opwright_bf16 *restrict mean_row_ = mean + (mean_B_b_at_ + b * mean_B_step_);
                             const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                slope_row_[i_] += tile_[i_];
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 0.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    slope_row_[i_] += tile_[i_];
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
                 }
             }
         }
         if (!(diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1)) {
             for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
+                float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1286,31 +1013,48 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                             const opwright_bf16 *restrict mean_row_ = opwright_row_bf16(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                             const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                slope_row_[i_] += tile_[i_];
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 0.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    slope_row_[i_] += tile_[i_];
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
                 const int64_t n_ = end_ - b;
+                float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1330,23 +1074,35 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                             const opwright_bf16 *restrict mean_row_ = opwright_row_bf16(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                             const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - opwright_from_bf16(mean_row_[i_])) * scale_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                slope_row_[i_] += tile_[i_];
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 0.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    slope_row_[i_] += tile_[i_];
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
                 }
             }
         }

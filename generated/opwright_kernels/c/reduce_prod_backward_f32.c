@@ -164,233 +164,21 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_; k < end_; ++k) {
             dst_zeros[k - begin_] = 0.0f;
         }
-        if (src_K_step_ == 1) {
-            for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
-                const int64_t n_ = 256;
-                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
-                float tile_[256];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                    for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
-                        some_ = opwright_min(R_inner_ - round_, 128 - terms_);
-                        for (int64_t r = round_; r < round_ + some_; ++r) {
-                            opwright_ahead(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_ * 4, R_inner_, n_ * 4);
-                            const float *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_zeros_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_zeros_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
-                const int64_t n_ = 64;
-                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                    for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
-                        some_ = opwright_min(R_inner_ - round_, 128 - terms_);
-                        for (int64_t r = round_; r < round_ + some_; ++r) {
-                            const float *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_zeros_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_zeros_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
-                const int64_t n_ = 32;
-                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                    for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
-                        some_ = opwright_min(R_inner_ - round_, 128 - terms_);
-                        for (int64_t r = round_; r < round_ + some_; ++r) {
-                            const float *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_zeros_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_zeros_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
-                const int64_t n_ = end_ - k;
-                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                    for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
-                        some_ = opwright_min(R_inner_ - round_, 128 - terms_);
-                        for (int64_t r = round_; r < round_ + some_; ++r) {
-                            const float *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_zeros_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_zeros_row_[i_] += tile_[i_];
-                }
-            }
-        }
-        if (!(src_K_step_ == 1)) {
-            for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
-                const int64_t n_ = 64;
-                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                    for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
-                        some_ = opwright_min(R_inner_ - round_, 128 - terms_);
-                        for (int64_t r = round_; r < round_ + some_; ++r) {
-                            float src_room_[512];
-                            const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_zeros_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_zeros_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
-                const int64_t n_ = end_ - k;
-                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-                    for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
-                        some_ = opwright_min(R_inner_ - round_, 128 - terms_);
-                        for (int64_t r = round_; r < round_ + some_; ++r) {
-                            float src_room_[512];
-                            const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_zeros_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
-                            }
-                            terms_ = 0;
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_zeros_row_[i_] += tile_[i_];
-                }
-            }
-        }
         for (int64_t k = begin_; k < end_; ++k) {
             dst_rest[k - begin_] = 1.0f;
         }
         if (src_K_step_ == 1) {
-            for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
-                const int64_t n_ = 256;
+            for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 128 * 128; k += 128) {
+                const int64_t n_ = 128;
+                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
-                float tile_[256];
+                float tile_[128];
+                float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 1.0f;
+                    tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 1.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -402,31 +190,48 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                             opwright_ahead(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_ * 4, R_inner_, n_ * 4);
                             const float *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
+                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_rest_row_[i_] *= tile_[i_];
+                                dst_zeros_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 1.0f;
+                                dst_rest_row_[i_] *= tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 1.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_rest_row_[i_] *= tile_[i_];
+                    dst_zeros_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_rest_row_[i_] *= tile_1_[i_];
                 }
             }
-            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+            for (int64_t k = begin_ + (end_ - begin_) / 128 * 128; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
+                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 1.0f;
+                    tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 1.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -437,31 +242,48 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                         for (int64_t r = round_; r < round_ + some_; ++r) {
                             const float *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
+                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_rest_row_[i_] *= tile_[i_];
+                                dst_zeros_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 1.0f;
+                                dst_rest_row_[i_] *= tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 1.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_rest_row_[i_] *= tile_[i_];
+                    dst_zeros_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_rest_row_[i_] *= tile_1_[i_];
                 }
             }
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
                 const int64_t n_ = 32;
+                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
                 float tile_[32];
+                float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 1.0f;
+                    tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 1.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -472,31 +294,48 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                         for (int64_t r = round_; r < round_ + some_; ++r) {
                             const float *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
+                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_rest_row_[i_] *= tile_[i_];
+                                dst_zeros_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 1.0f;
+                                dst_rest_row_[i_] *= tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 1.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_rest_row_[i_] *= tile_[i_];
+                    dst_zeros_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_rest_row_[i_] *= tile_1_[i_];
                 }
             }
             for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
                 const int64_t n_ = end_ - k;
+                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
                 float tile_[32];
+                float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 1.0f;
+                    tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 1.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -507,33 +346,50 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                         for (int64_t r = round_; r < round_ + some_; ++r) {
                             const float *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
+                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_rest_row_[i_] *= tile_[i_];
+                                dst_zeros_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 1.0f;
+                                dst_rest_row_[i_] *= tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 1.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_rest_row_[i_] *= tile_[i_];
+                    dst_zeros_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_rest_row_[i_] *= tile_1_[i_];
                 }
             }
         }
         if (!(src_K_step_ == 1)) {
             for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
+                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 1.0f;
+                    tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 1.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -545,31 +401,48 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                             float src_room_[512];
                             const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
+                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_rest_row_[i_] *= tile_[i_];
+                                dst_zeros_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 1.0f;
+                                dst_rest_row_[i_] *= tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 1.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_rest_row_[i_] *= tile_[i_];
+                    dst_zeros_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_rest_row_[i_] *= tile_1_[i_];
                 }
             }
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
                 const int64_t n_ = end_ - k;
+                float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 1.0f;
+                    tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 1.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -581,23 +454,35 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                             float src_room_[512];
                             const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
+                                tile_[i_] += src_row_[i_] == 0.0f ? 1.0f : 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] *= src_row_[i_] == 0.0f ? 1.0f : src_row_[i_];
                             }
                         }
                         terms_ += some_;
                         if (terms_ == 128) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_rest_row_[i_] *= tile_[i_];
+                                dst_zeros_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 1.0f;
+                                dst_rest_row_[i_] *= tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = 0.0f;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = 1.0f;
                             }
                             terms_ = 0;
                         }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    dst_rest_row_[i_] *= tile_[i_];
+                    dst_zeros_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    dst_rest_row_[i_] *= tile_1_[i_];
                 }
             }
         }

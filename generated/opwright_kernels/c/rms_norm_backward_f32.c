@@ -343,294 +343,61 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
         for (int64_t b = begin_; b < end_; ++b) {
             total[b - begin_] = 0.0f;
         }
-        if (src_B_step_ == 1) {
-            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
-                const int64_t n_ = 256;
-                float *restrict total_row_ = total + (b - begin_);
-                float tile_[256];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
-                        for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
-                                some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
-                                for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
-                                    opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_ * 4, C_p1__inner_, n_ * 4);
-                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += src_row_[i_] * src_row_[i_];
-                                    }
-                                }
-                                terms_ += some_;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
-                const int64_t n_ = 64;
-                float *restrict total_row_ = total + (b - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
-                        for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
-                                some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
-                                for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
-                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += src_row_[i_] * src_row_[i_];
-                                    }
-                                }
-                                terms_ += some_;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
-                const int64_t n_ = 32;
-                float *restrict total_row_ = total + (b - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
-                        for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
-                                some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
-                                for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
-                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += src_row_[i_] * src_row_[i_];
-                                    }
-                                }
-                                terms_ += some_;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
-                const int64_t n_ = end_ - b;
-                float *restrict total_row_ = total + (b - begin_);
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
-                        for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
-                                some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
-                                for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
-                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += src_row_[i_] * src_row_[i_];
-                                    }
-                                }
-                                terms_ += some_;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
-                }
-            }
-        }
-        if (!(src_B_step_ == 1)) {
-            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
-                const int64_t n_ = 64;
-                float *restrict total_row_ = total + (b - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
-                        for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
-                                some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
-                                for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += src_row_[i_] * src_row_[i_];
-                                    }
-                                }
-                                terms_ += some_;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
-                const int64_t n_ = end_ - b;
-                float *restrict total_row_ = total + (b - begin_);
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
-                        for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
-                                some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
-                                for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += src_row_[i_] * src_row_[i_];
-                                    }
-                                }
-                                terms_ += some_;
-                                if (terms_ == 128) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] += tile_[i_];
-                                    }
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
-                                    }
-                                    terms_ = 0;
-                                }
-                            }
-                        }
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
-                }
-            }
-        }
         for (int64_t b = begin_; b < end_; ++b) {
             total_sum[b - begin_] = 0.0f;
         }
-        if (diff_dst_B_step_ == 1 && src_B_step_ == 1) {
-            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
-                const int64_t n_ = 256;
+        if (src_B_step_ == 1 && diff_dst_B_step_ == 1) {
+            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 128 * 128; b += 128) {
+                const int64_t n_ = 128;
+                float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
-                float tile_[256];
+                float tile_[128];
+                float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
                     const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
                             const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
-                                    opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_ * 4, C_p1__inner_, n_ * 4);
                                     opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_ * 4, C_p1__inner_, n_ * 4);
+                                    opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_ * 4, C_p1__inner_, n_ * 4);
+                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
                                     const float *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_);
                                     const float same_0_ = gamma[gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_];
-                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
+                                        tile_[i_] += src_row_[i_] * src_row_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
                                     }
                                 }
                                 terms_ += some_;
                                 if (terms_ == 128) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_sum_row_[i_] += tile_[i_];
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = 0.0f;
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] = 0.0f;
                                     }
                                     terms_ = 0;
                                 }
@@ -639,44 +406,61 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_sum_row_[i_] += tile_[i_];
+                    total_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_sum_row_[i_] += tile_1_[i_];
                 }
             }
-            for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            for (int64_t b = begin_ + (end_ - begin_) / 128 * 128; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
+                float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
                     const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
                             const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
+                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
                                     const float *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_);
                                     const float same_0_ = gamma[gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_];
-                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
+                                        tile_[i_] += src_row_[i_] * src_row_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
                                     }
                                 }
                                 terms_ += some_;
                                 if (terms_ == 128) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_sum_row_[i_] += tile_[i_];
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = 0.0f;
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] = 0.0f;
                                     }
                                     terms_ = 0;
                                 }
@@ -685,44 +469,61 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_sum_row_[i_] += tile_[i_];
+                    total_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_sum_row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
                 const int64_t n_ = 32;
+                float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
                 float tile_[32];
+                float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
                     const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
                             const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
+                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
                                     const float *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_);
                                     const float same_0_ = gamma[gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_];
-                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
+                                        tile_[i_] += src_row_[i_] * src_row_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
                                     }
                                 }
                                 terms_ += some_;
                                 if (terms_ == 128) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_sum_row_[i_] += tile_[i_];
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = 0.0f;
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] = 0.0f;
                                     }
                                     terms_ = 0;
                                 }
@@ -731,44 +532,61 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_sum_row_[i_] += tile_[i_];
+                    total_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_sum_row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
                 const int64_t n_ = end_ - b;
+                float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
                 float tile_[32];
+                float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
                     const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
                             const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
+                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
                                     const float *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_);
                                     const float same_0_ = gamma[gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_];
-                                    const float *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
+                                        tile_[i_] += src_row_[i_] * src_row_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
                                     }
                                 }
                                 terms_ += some_;
                                 if (terms_ == 128) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_sum_row_[i_] += tile_[i_];
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = 0.0f;
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] = 0.0f;
                                     }
                                     terms_ = 0;
                                 }
@@ -777,48 +595,65 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_sum_row_[i_] += tile_[i_];
+                    total_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_sum_row_[i_] += tile_1_[i_];
                 }
             }
         }
-        if (!(diff_dst_B_step_ == 1 && src_B_step_ == 1)) {
+        if (!(src_B_step_ == 1 && diff_dst_B_step_ == 1)) {
             for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
+                float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
                     const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
                             const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
+                                    float src_room_[512];
+                                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
                                     float diff_dst_room_[512];
                                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_B_step_, n_, diff_dst_room_);
                                     const float same_0_ = gamma[gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_];
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
+                                        tile_[i_] += src_row_[i_] * src_row_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
                                     }
                                 }
                                 terms_ += some_;
                                 if (terms_ == 128) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_sum_row_[i_] += tile_[i_];
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = 0.0f;
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] = 0.0f;
                                     }
                                     terms_ = 0;
                                 }
@@ -827,46 +662,63 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_sum_row_[i_] += tile_[i_];
+                    total_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_sum_row_[i_] += tile_1_[i_];
                 }
             }
             for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
                 const int64_t n_ = end_ - b;
+                float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
                 float tile_[64];
+                float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = 0.0f;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = 0.0f;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
+                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
                     const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
                             const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
+                                    float src_room_[512];
+                                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
                                     float diff_dst_room_[512];
                                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_B_step_, n_, diff_dst_room_);
                                     const float same_0_ = gamma[gamma_C_p0__c_p0__at_ + c_p0_ * gamma_C_p0__step_ + gamma_C_p1__c_p1__at_ + c_p1_ * gamma_C_p1__step_];
-                                    float src_room_[512];
-                                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
+                                        tile_[i_] += src_row_[i_] * src_row_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] += diff_dst_row_[i_] * same_0_ * src_row_[i_];
                                     }
                                 }
                                 terms_ += some_;
                                 if (terms_ == 128) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_sum_row_[i_] += tile_[i_];
+                                        total_row_[i_] += tile_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] = 0.0f;
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_1_[i_] = 0.0f;
                                     }
                                     terms_ = 0;
                                 }
@@ -875,7 +727,10 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_sum_row_[i_] += tile_[i_];
+                    total_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    total_sum_row_[i_] += tile_1_[i_];
                 }
             }
         }

@@ -27,11 +27,11 @@ static void static_reshape_backward_f32_0_y(void *context_, int64_t part_)
     const opwright_static_reshape_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
+    const int64_t Y_rows_ = opwright_rows(sizes_->Y_rank, sizes_->Y_extents);
     const int64_t Y_inner_ = sizes_->Y_extents[sizes_->Y_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
-    const int64_t Y_rows_ = opwright_rows(sizes_->Y_rank, sizes_->Y_extents);
     const int64_t diff_dst_Y_step_ = sizes_->diff_dst_Y[sizes_->Y_rank - 1];
     const int64_t total_ = 1;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

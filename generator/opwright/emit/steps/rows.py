@@ -146,11 +146,15 @@ class Row(RowReads):
         """Whether what a step writes is a row of f32 as it stands, which is converted without a copy."""
         return isinstance(value, Read) and self.lane in expr.names(value) and self.elements.dtype(value.tensor) == "f32"
 
-    def added(self, cells: Expr) -> tuple[Stmt, ...]:
-        """Combines the terms of lanes with an array of as many cells."""
-        made = self.made(Name("i_"))
-        term = updated(self.values, self.part.operator, Index(cells, Name("i_")), made, self.part.source)
-        return (*self.before, self.along(term))
+    def added(self, tiles: Mapping[str, tuple[Part, Formula]]) -> tuple[Stmt, ...]:
+        """Combines the terms of lanes with arrays of as many cells, one for each step."""
+        loops = []
+        for name, (part, formula) in tiles.items():
+            made = self.at(Name("i_"), partial(self.inside.cell, formula.value))
+            loops.append(
+                self.along(updated(self.values, part.operator, Index(Name(name), Name("i_")), made, part.source))
+            )
+        return (*self.before, *loops)
 
     def powers(self, loop: Callable[[expr.Expr], list[Stmt]]) -> list[Stmt]:
         """Loops for a power with an exponent that is equal for all lanes: small ones are products."""
@@ -200,13 +204,9 @@ class Row(RowReads):
         row = isinstance(value, Read) and self.lane in expr.names(value)
         return row and self.values.accumulate == "f32" and self.elements.dtype(value.tensor) in FLOATS  # type: ignore[union-attr]
 
-    def made(self, position: Expr) -> Expr:
-        """The value of the cell at a position of the row."""
-        return self.at(position, lambda: self.inside.cell(self.formula.value))
-
-    def target_row(self, updates: bool) -> str:
-        """The written row, with its current content if `updates`."""
-        elements, target = self.elements, self.part.target
+    def target_row(self, updates: bool, other: Part | None = None) -> str:
+        """The written row, with its current content if `updates`; that of a step that stands beside."""
+        elements, target = self.elements, (other or self.part).target
         name, room, first = self.named(target)
         c_type, dtype = elements.c_type(target.tensor), elements.dtype(target.tensor)
         step = elements.step(target)
