@@ -254,8 +254,9 @@ class StepKernels(Operation):
             for one in self.contractions:
                 dtypes = {known.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
                 label = _engines.label_of({DTYPES[name] for name in dtypes}, accumulate, one.term)
-                windows = [] if label in _engines.WITHOUT_WINDOWS else self.slid(one)
+                windows = self.slid(one, label)
                 owns = {label, "f32", *(_engines.LABELS.get(DTYPES[name], "f32") for name in dtypes)}
+                owns = {label} if label == _engines.BYTES else owns
                 wanted |= {(label, _engines.PRODUCTS), *((own, name) for own in owns for name in windows)}
                 wanted -= {("f32", name) for name in _engines.WIDE}
         return super().units(has) + [
@@ -265,11 +266,12 @@ class StepKernels(Operation):
             if isa is not None
         ]
 
-    def slid(self, one: _contractions.Contraction) -> list[str]:
+    def slid(self, one: _contractions.Contraction, label: str) -> tuple[str, ...]:
         """The engines of windows that a contraction may need."""
         letters = {letter for access in (one.left, one.right, one.target) for letter in access.letters.values()}
         windows = any(letter.startswith(f"{one.phase}.") for letter in letters)
-        return [group for group in _engines.FUNCTIONS if group != _engines.PRODUCTS] if windows else []
+        apart = {**dict.fromkeys(_engines.WITHOUT_WINDOWS, ()), _engines.BYTES: (_engines.BYTE_WINDOWS,)}
+        return apart.get(label, _engines.WINDOWS) if windows else ()
 
     def c_type(self, info: ArrayInfo, row: int) -> str:
         if info.role == "between":

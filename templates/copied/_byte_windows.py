@@ -1,12 +1,14 @@
-"""Contractions of bytes with windows, as the engine of products takes them: rows of one operand are gathered.
+"""Contractions of bytes with windows: rows of one operand are gathered, or read where tiles multiply them.
 
 In: where the cells of both operands and of the sums stand, letter by letter. Out: the members of an
 `opwright_contraction`, or None. The operand that windows move over is copied first where they leave it, or where the
-letters summed with them do not lie side by side: with a border of its zero point, whose terms add nothing.
+letters summed with them do not lie side by side: with a border of its zero point, whose terms add nothing. What tiles
+read is always copied: c/engine/window_bytes.c.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +17,10 @@ from ._contraction_shapes import MAX_BATCHES, Walk, copied, merged, nested
 from ._windows import Placed, Spot
 
 MAX_AXES = 8  # of rows and of terms
+UNIT = 4  # terms that are multiplied at once: runs are filled up to whole ones
+LEAST_WINDOWS = 4  # of a line, in tiles: with fewer, most of their time would go to loading right
+MOST_FILLED = 1.5  # times the terms
+LEAST_OVERLAP = 2  # windows that read a cell: copying is no gain for fewer
 
 
 @dataclass(frozen=True)
@@ -27,12 +33,15 @@ class Bordered:
 
 
 def problem_of(
-    slid: Placed, other: Placed, target: Placed, extents: Mapping[Spot, int], fill: int
+    slid: Placed, other: Placed, target: Placed, extents: Mapping[Spot, int], fill: int, *, tiled: bool
 ) -> dict[str, Any] | None:
-    """The members, with the operand of the windows as left; None where the engine does not take such walks."""
+    """The members, with the operand of the windows as left; None where the engine does not take such walks.
+
+    `tiled`: for tiles that read windows where they are.
+    """
     if other.windows or target.windows or 0 in extents.values():
         return None
-    read = bordered(slid, other, target, extents)
+    read = bordered(slid, other, target, extents, copied=tiled)
     if read is None:
         return None
     kinds: dict[str, list[Walk]] = {"rows": [], "columns": [], "terms": [], "batches": []}
@@ -59,6 +68,8 @@ def problem_of(
     gathered = {"row": merged(rows), "term": _runs(terms)}
     if len(batches) > MAX_BATCHES or any(len(walks) > MAX_AXES for walks in gathered.values()):
         return None
+    if tiled and not _tiled(gathered["row"], gathered["term"], batches, read):
+        return None
     members = {
         "rows": _count(rows),
         "columns": column.extent,
@@ -81,11 +92,26 @@ def problem_of(
     return members
 
 
-def bordered(slid: Placed, other: Placed, target: Placed, extents: Mapping[Spot, int]) -> Bordered | None:
-    """The operand of the windows; None where letters move one of them backwards."""
+def _tiled(rows: Sequence[Walk], terms: Sequence[Walk], batches: Sequence[Walk], read: Bordered) -> bool:
+    """Whether lines of windows fill tiles, runs of terms units, products share right, and windows overlap."""
+    cells = math.prod(extent for extent, *_ in read.axes)
+    run = terms[-1].extent if terms[-1].left == 1 else 1
+    return bool(
+        rows
+        and rows[-1].extent >= LEAST_WINDOWS
+        and -(-run // UNIT) * UNIT <= MOST_FILLED * run
+        and not any(walk.right for walk in batches)
+        and _count(rows) * _count(terms) * _count(batches) >= LEAST_OVERLAP * cells
+    )
+
+
+def bordered(
+    slid: Placed, other: Placed, target: Placed, extents: Mapping[Spot, int], *, copied: bool = False
+) -> Bordered | None:
+    """The operand of the windows, `copied` or in place if it can be; None where letters move one of them backwards."""
     opened = slid.opened(extents)
     summed = [step for spot, step in slid.steps.items() if spot not in target.steps and extents[spot] != 1]
-    if opened is not None and (not summed or min(summed) == 1):
+    if not copied and opened is not None and (not summed or min(summed) == 1):
         return Bordered(opened.steps, opened.first)
     reached = {spot for window in slid.windows for spot, _ in window.factors}
     order = sorted(slid.windows, key=lambda window: abs(window.step), reverse=True)
@@ -135,13 +161,24 @@ def _count(walks: Sequence[Walk]) -> int:
     return cells
 
 
+def _lines(axes: Sequence[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
+    """Axes of a copy, each put together with the next one where that lies inside and has no gaps."""
+    found: list[tuple[int, int, int, int]] = []
+    for extent, step, begin, end in axes:
+        if found and (begin, end) == (0, extent) and found[-1][1] == extent * step:
+            outer, _, low, high = found.pop()
+            extent, begin, end = outer * extent, low * extent, high * extent
+        found.append((extent, step, begin, end))
+    return found
+
+
 def _copy(read: Bordered, fill: int) -> dict[str, Any]:
     if not read.axes:
         return {"wanted": 0, "first": read.first}
-    extents, steps, begins, ends = zip(*read.axes)
+    extents, steps, begins, ends = zip(*_lines(read.axes))
     return {
         "wanted": 1,
-        "axes": len(read.axes),
+        "axes": len(extents),
         "extent": [*extents],
         "step": [*steps],
         "first": read.first,

@@ -29,12 +29,11 @@ OWN = {  # what engines read
 PRODUCTS = "contraction"  # the engine of products; others are of windows
 TAPS = ("window_taps", "window_taps_wide")  # whose weights are floats
 WIDE = ("window_wide", *TAPS)  # of no use where operands are floats
-FUNCTIONS = {
-    PRODUCTS: "contract",
-    **dict.fromkeys(("window_data", "window_weights", "window_channelwise", *WIDE), "window"),
-}
+WINDOWS = ("window_data", "window_weights", "window_channelwise", *WIDE)  # of floats
+BYTE_WINDOWS = "window_bytes"
+FUNCTIONS = {PRODUCTS: "contract", **dict.fromkeys((*WINDOWS, BYTE_WINDOWS), "window")}
 BYTES = "bytes"  # the engine of signed and unsigned bytes, whose sums are s32
-WITHOUT_WINDOWS = (BYTES, F64)  # engines of products alone
+WITHOUT_WINDOWS = (BYTES, F64)  # engines that have none of WINDOWS
 BYTE_TYPES = {DTYPES["int8"]: 1, DTYPES["uint8"]: 0}  # whether they are signed
 BYTE_SUMS = {DTYPES["int32"]: 0, WIDEST: 1, DTYPES["int64"]: 2, DTYPES["float64"]: 3}  # how its sums are stored
 MAX_BYTE_SUM = 2**31 - 1
@@ -158,13 +157,14 @@ def isas(label: str, group: str = PRODUCTS) -> tuple[_isa.Isa, ...]:
     """
     floats = label in (*WITHOUT_WINDOWS, *OF_DIFFERENCES) or group in TAPS
     own = (isa for isa in _isa.ISAS if label in isa.dtypes or floats)
+    own = (isa for isa in own if not (group == BYTE_WINDOWS and isa.matrices))  # whose engine gathers windows
     return tuple(isa for isa in own if "f32" in isa.dtypes or (label in isa.dtypes and group not in TAPS))
 
 
 @cache
 def unit(isa: _isa.Isa, label: str, group: str = PRODUCTS) -> Unit:
     """The library of the engine; `group` names its files, see _engine.FILES."""
-    driver, *needs = _engine.objects(isa, label, BYTES if label == BYTES else group)
+    driver, *needs = _engine.objects(isa, label, BYTES if (label, group) == (BYTES, PRODUCTS) else group)
     name = f"{label}_{isa.name}"
     function = FUNCTIONS[group]
     functions = (
@@ -172,7 +172,7 @@ def unit(isa: _isa.Isa, label: str, group: str = PRODUCTS) -> Unit:
         f"int64_t opwright_{function}_scratch_{name}(const void *problem, int64_t workers);\n"
     )
     functions += BLOCKS.format(name) if computes_blocks(label, group) else ""
-    functions += FINISHES.format(name) if function == "window" else ""
+    functions += FINISHES.format(name) if group in WINDOWS else ""
     return replace(
         driver,
         name=f"opwright_{group}_{name}",

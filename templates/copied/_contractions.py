@@ -17,6 +17,7 @@ from ._arrays import Array
 from ._contraction_engines import (
     BYTE_SUMS,
     BYTE_TYPES,
+    BYTE_WINDOWS,
     BYTES,
     LABELS,
     MAX_BYTE_SUM,
@@ -304,13 +305,20 @@ class _One:
         access, zero = (self.contraction.right if exchanged else self.contraction.left), self.zeros[exchanged]
         if not self.fits(1) or not 0 <= zero + 128 * BYTE_TYPES[self.call.dtype(access)] <= 255:
             return None
-        values = _byte_windows.problem_of(one, other, self.placed["target"], self.extents(), zero)
+        signed = BYTE_TYPES[self.call.dtype(self.contraction.left if exchanged else self.contraction.right)]
+        tiled = bool(signed and not self.zeros[not exchanged] and not found.isa.matrices)
+        tiles = engine(self.label, BYTE_WINDOWS) if tiled else None
+        places = (one, other, self.placed["target"], self.extents(), zero)
+        values = None if tiles is None else _byte_windows.problem_of(*places, tiled=True)
+        how = "gathered" if values is None else "read by tiles"
+        if values is None or tiles is None:
+            values, tiles = _byte_windows.problem_of(*places, tiled=False), found
         if values is None or not self.fits(values["terms"]):
             return None
-        sizes = f"{values['rows']} rows, {values['columns']} columns, {values['terms']} terms"
-        words = f"a contraction with windows for {found.isa.name}: {sizes}"
+        sizes = f"{values['rows']} rows, {values['columns']} columns, {values['terms']} terms, {how}"
+        words = f"a contraction with windows for {tiles.isa.name}: {sizes}"
         values |= self.of_bytes(exchanged=exchanged)
-        return self.made_by(found, "opwright_contraction *", values, words)
+        return self.made_by(tiles, "opwright_contraction *", values, words)
 
     def window(self) -> Product | None:
         """By the engine of convolutions, where operands and sums are related as theirs."""

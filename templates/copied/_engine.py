@@ -62,6 +62,7 @@ FILES: dict[str, Mapping[str, tuple[str, ...]]] = {
     },
     "contraction": {"contraction.c": (), "tiles.c": (QUICKLY,)},
     "bytes": {"contraction_bytes.c": ()},
+    "window_bytes": {"window_bytes.c": ()},
     "channelwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
 }
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from opwright.derive.phases import staged
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from support import random_byte_windows, random_contractions
-from support.capping import capped_at
+from support.capping import capped_at, here
 from support.package import package
 from support.random_contractions import Drawn
 from support.spec_packages import quick_compiler
@@ -73,6 +74,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         drawn += [one] if len(one.factors) == 2 else []
     texts = {f"bytes{n}.yaml": of_bytes(one) for n, one in enumerate(drawn)} | {"quantised.yaml": QUANTISED}
     return *package(texts, tmp_path_factory.mktemp("bytes"), "bytes_package"), drawn
+
+
+ISAS = ("portable", "avx2", "avx512_vnni", "amx_int8")
 
 
 @pytest.fixture(params=["portable", "avx2", "avx512", "avx512_vnni", "amx_int8"])
@@ -174,7 +178,7 @@ def test_products_of_differences_are_contractions_and_exact(seed: int, tmp_path:
         op = library.op(one.op)
         left, right = map(set, one.factors)
         assert any(phase.contraction for phase in staged(op).phases) or not (left - right and right - left), text
-        for isa, bound in itertools.product(("portable", "avx2", "avx512_vnni", "amx_int8"), (1_000, 30_000)):
+        for isa, bound in itertools.product(here(kernels, *ISAS), (1_000, 30_000)):
             extents = dict.fromkeys("abcdefgh", 0)
             small = random_contractions.inputs(rng, one, "f32", bound)
             for tensor, array in zip(op.inputs, small):
@@ -189,17 +193,31 @@ def test_products_of_differences_are_contractions_and_exact(seed: int, tmp_path:
                     assert (found.astype(np.float64) == expected.astype(np.float64)).all(), (isa, text)
 
 
+@pytest.mark.parametrize("tiled", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_convolutions_of_bytes_with_zero_points_are_contractions_and_exact(seed: int, tmp_path: Path) -> None:
-    """Taps outside add nothing, whatever the zero point is."""
-    rng = np.random.default_rng([8, seed])
-    text = random_byte_windows.draw(rng, f"Windows{seed}")
+def test_convolutions_of_bytes_with_zero_points_are_contractions_and_exact(
+    seed: int, tiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taps outside add nothing, whatever the zero point is; of some calls tiles read the windows."""
+    rng = np.random.default_rng([8, seed + 3 * tiled])
+    name = f"Windows{seed}{'Tiled' * tiled}"
+    text = random_byte_windows.draw(rng, name)
+    read: list[bool] = []
     with quick_compiler(tmp_path):
-        library, kernels = package({"windows.yaml": text}, tmp_path, f"byte_windows_package_{seed}")
-        op = library.op(f"Windows{seed}")
+        library, kernels = package({"windows.yaml": text}, tmp_path, f"byte_windows_package_{seed}_{tiled}")
+        op = library.op(name)
         assert any(phase.contraction for phase in staged(op).phases), text
-        for isa, row in itertools.product(("portable", "avx2", "avx512_vnni", "amx_int8"), random_byte_windows.ROWS):
-            inputs, attributes = random_byte_windows.call(rng, op.inputs, row)
+        made = kernels._contractions._byte_windows.problem_of
+
+        def counted(*places: Any, tiled: bool) -> Any:
+            found = made(*places, tiled=tiled)
+            read.append(tiled and found is not None)
+            return found
+
+        monkeypatch.setattr(kernels._contractions._byte_windows, "problem_of", counted)
+        rows = [row for row in random_byte_windows.ROWS if row[1] == "s8" or not tiled]
+        for isa, row in itertools.product(here(kernels, *ISAS), rows):
+            inputs, attributes = random_byte_windows.call(rng, op.inputs, row, tiled=tiled)
             expected = compute_steps(op, inputs, attributes)["dst"]
             with capped_at(kernels, isa):
                 for threads in (1, 3):
@@ -207,3 +225,4 @@ def test_convolutions_of_bytes_with_zero_points_are_contractions_and_exact(seed:
                     found = getattr(kernels, op.function)(*inputs, **attributes, threads=threads)
                     same = found.astype(np.float64) == expected.astype(np.float64)
                     assert (same | (abs(expected) > 2**24)).all(), (isa, row, attributes, text)
+    assert any(read) or not tiled, text

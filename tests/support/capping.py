@@ -10,6 +10,12 @@ from types import ModuleType
 import pytest
 
 
+def here(kernels: ModuleType, *isas: str) -> list[str]:
+    """Those of some instruction sets that this CPU has."""
+    own = sys.modules[f"{kernels.__name__}._isa"]
+    return [row.name for row in own.ISAS if row.name in isas and row.needs <= own.cpu_flags()]
+
+
 @contextmanager
 def capped_at(kernels: ModuleType, isa: str) -> Iterator[str]:
     """The name of an instruction set above which nothing is used. Skips on a CPU without it."""

@@ -15,6 +15,7 @@ ROWS = [
     (left, right, sums, made) for left in BYTES for right in BYTES for sums, made in (("s64", "s32"), ("f32", "f32"))
 ]
 CHANNELS = (1, 2, 3, 4, 16, 17, 33)
+TILED_CHANNELS = (1, 3, 4, 17, 32, 72)
 
 
 def draw(rng: Rng, op: str) -> str:
@@ -73,19 +74,29 @@ semantics:
 """
 
 
-def call(rng: Rng, inputs: Any, row: tuple[str, str, str, str]) -> tuple[list[Any], dict[str, Any]]:
-    """The inputs and attributes of a call; `inputs` are the tensors of the spec."""
+def call(
+    rng: Rng, inputs: Any, row: tuple[str, str, str, str], *, tiled: bool = False
+) -> tuple[list[Any], dict[str, Any]]:
+    """The inputs and attributes of a call; `inputs` are the tensors of the spec.
+
+    `tiled`: one that tiles may read where windows are, of one group, without a zero point of the weights.
+    """
     axes = [name[1:].lower() for name in inputs[0].dims if name[0] == "I"]
-    n, g = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2]))
-    extents = {"N": n, "G": g, "C": int(rng.choice(CHANNELS)), "M": int(rng.choice(CHANNELS))}
+    n, g, pixels, most = int(rng.integers(1, 4)), int(rng.choice([1, 1, 2])), 12, (4, 3, 4, 4)
+    if tiled:
+        g, pixels, most = 1, 20 + 25 // len(axes) ** 2, (6, int(rng.integers(2, 4)), int(rng.integers(2, 4)), 4)
+    channels = TILED_CHANNELS if tiled else CHANNELS
+    extents = {"N": n, "G": g, "C": int(rng.choice(channels)), "M": int(rng.choice(channels))}
     attributes: dict[str, Any] = {"made": row[3]}
     for a in axes:
-        k, d, s, p = (int(rng.integers(1, most)) for most in (4, 3, 4, 4))
-        extents |= {f"K{a}": k, f"I{a}": int(rng.integers(max(1, (k - 1) * d + 1 - 2 * (p - 1)), 12))}
+        k, d, s, p = (int(rng.integers(1, limit)) for limit in most)
+        extents |= {f"K{a}": k, f"I{a}": int(rng.integers(max(1, (k - 1) * d + 1 - 2 * (p - 1)), pixels))}
         attributes |= {f"stride_{a}": s, f"dilation_{a}": d, f"pad_{a}": p - 1}
     inside = (0, 256) if row[0] == "u8" else (-128, 128)
-    attributes["src_zero"] = int(rng.integers(*inside)) if rng.random() < 0.8 else int(rng.choice([-7000, 300]))
-    attributes["weights_zero"] = int(rng.choice([0, 5, -131, 4000]))
+    attributes["src_zero"] = (
+        int(rng.integers(*inside)) if tiled or rng.random() < 0.8 else int(rng.choice([-7000, 300]))
+    )
+    attributes["weights_zero"] = 0 if tiled else int(rng.choice([0, 5, -131, 4000]))
     arrays = []
     for tensor, dtype in zip(inputs, row):
         limits = np.iinfo(BYTES[dtype])

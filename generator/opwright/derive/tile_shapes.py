@@ -157,6 +157,8 @@ COLUMNS = _family(
         EVERY: [(1, 3), (1, 6), (1, 9), (2, 3), (2, 5), (3, 2), (3, 3), (4, 1), (4, 2)],
     },
 )  # fmt: skip
+# Windows of bytes: windows by vectors of columns. The scalar of a window takes a register of its own.
+BYTE_WINDOWS = _family("byte_windows", {SIXTEEN: _up_to({1: 14, 2: 14}), EVERY: _up_to({1: 6, 2: 6})})
 
 # Groups with one channel on either side, over channel lanes. y and x: taps of a row, and the step of pixels; 0 taps are
 # any number, in a loop. Units of f16 and bf16 are for many taps. w: rows and columns of taps, widest first.

@@ -79,6 +79,7 @@ def files() -> dict[str, Output]:
         "tile_shapes.h": bounds,
         "weights_tiles.h": {"kinds": _KINDS, "merged_kinds": _MERGED},
         "columns_tiles.h": {"columns": tile_shapes.COLUMNS},
+        "window_bytes_tiles.h": {"byte_windows": tile_shapes.BYTE_WINDOWS},
         "depthwise_channels_tiles.h": {
             "walks": tile_shapes.WALKS,
             "unit_walks": tile_shapes.UNIT_WALKS,
