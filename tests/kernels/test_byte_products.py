@@ -61,7 +61,7 @@ def of_bytes(one: Drawn) -> str:
         types = [left, right, *[{"s64": "s32"}.get(sums, sums)] * len(one.others)]
         dtypes = ", ".join(f"{name}: {dtype}" for name, dtype in zip(names, types, strict=True))
         rows += f"  - {{{dtypes}, out_0: {made}, accumulate: {sums}}}\n"
-    text = one.text.replace("values: [f32, bf16, f16]", "values: [s32, f32]")
+    text = re.sub(r"values: \[f32, .*?\]", "values: [s32, f32]", one.text)
     return re.sub(r"dtypes:\n(  - .*\n)+", f"dtypes:\n{rows}", text)
 
 
