@@ -285,7 +285,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                 }
-                opwright_put_rest_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    share_row_[whole_ + j_] = opwright_to_bf16(seen_row_[whole_ + j_]);
+                }
             }
         }
         if (dtype_word_ == 1) {
@@ -312,11 +314,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                     }
                     opwright_put_line_bf16(share_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                    share_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_])));
                 }
-                opwright_put_rest_bf16(share_row_ + whole_, wide_, n_ - whole_);
             }
         }
     }
@@ -412,7 +412,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                 }
-                opwright_put_rest_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    share_row_[whole_ + j_] = opwright_to_bf16(seen_row_[whole_ + j_]);
+                }
                 opwright_put_bf16(share_row_, share_first_, T, n_);
             }
         }
@@ -445,11 +447,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                     }
                     opwright_put_line_bf16(share_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                    share_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_])));
                 }
-                opwright_put_rest_bf16(share_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(share_row_, share_first_, T, n_);
             }
         }
@@ -543,7 +543,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                         }
-                        opwright_put_rest_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            share_row_[whole_ + j_] = opwright_to_bf16(seen_row_[whole_ + j_]);
+                        }
                     }
                 }
                 if (dtype_word_ == 1) {
@@ -570,11 +572,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                             }
                             opwright_put_line_bf16(share_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                            share_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_])));
                         }
-                        opwright_put_rest_bf16(share_row_ + whole_, wide_, n_ - whole_);
                     }
                 }
             }
@@ -690,7 +690,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                         }
-                        opwright_put_rest_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            share_row_[whole_ + j_] = opwright_to_bf16(seen_row_[whole_ + j_]);
+                        }
                         opwright_put_bf16(share_row_, share_first_, T, n_);
                     }
                 }
@@ -723,11 +725,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                             }
                             opwright_put_line_bf16(share_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                            share_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_])));
                         }
-                        opwright_put_rest_bf16(share_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(share_row_, share_first_, T, n_);
                     }
                 }
@@ -865,11 +865,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                     }
                     opwright_put_line_bf16(flow_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = (slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_;
+                    flow_row_[whole_ + j_] = opwright_to_bf16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_);
                 }
-                opwright_put_rest_bf16(flow_row_ + whole_, wide_, n_ - whole_);
             }
         }
         if (dtype_word_ == 1) {
@@ -902,11 +900,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                     }
                     opwright_put_line_bf16(flow_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_));
+                    flow_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_)));
                 }
-                opwright_put_rest_bf16(flow_row_ + whole_, wide_, n_ - whole_);
             }
         }
     }
@@ -961,11 +957,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                             }
                             opwright_put_line_bf16(flow_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = (slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_;
+                            flow_row_[whole_ + j_] = opwright_to_bf16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_);
                         }
-                        opwright_put_rest_bf16(flow_row_ + whole_, wide_, n_ - whole_);
                     }
                 }
                 if (dtype_word_ == 1) {
@@ -998,11 +992,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                             }
                             opwright_put_line_bf16(flow_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_));
+                            flow_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_)));
                         }
-                        opwright_put_rest_bf16(flow_row_ + whole_, wide_, n_ - whole_);
                     }
                 }
             }
@@ -1318,7 +1310,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_query_row_ + i_, diff_query_sum__row_ + i_, past_);
         }
-        opwright_put_rest_bf16(diff_query_row_ + whole_, diff_query_sum__row_ + whole_, n_ - whole_);
+        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+            diff_query_row_[whole_ + j_] = opwright_to_bf16(diff_query_sum__row_[whole_ + j_]);
+        }
         opwright_put_bf16(diff_query_row_, diff_query_first_, diff_query_D, n_);
     }
 }
@@ -1364,7 +1358,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_query_row_ + i_, diff_query_sum__row_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_query_row_ + whole_, diff_query_sum__row_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_query_row_[whole_ + j_] = opwright_to_bf16(diff_query_sum__row_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_query_row_, diff_query_first_, diff_query_D, n_);
             }
             task_ += to_ - from_ - 1;
@@ -1679,7 +1675,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_key_row_ + i_, diff_key_sum__row_ + i_, past_);
         }
-        opwright_put_rest_bf16(diff_key_row_ + whole_, diff_key_sum__row_ + whole_, n_ - whole_);
+        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+            diff_key_row_[whole_ + j_] = opwright_to_bf16(diff_key_sum__row_[whole_ + j_]);
+        }
         opwright_put_bf16(diff_key_row_, diff_key_first_, diff_key_D, n_);
     }
 }
@@ -1725,7 +1723,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_key_row_ + i_, diff_key_sum__row_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_key_row_ + whole_, diff_key_sum__row_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_key_row_[whole_ + j_] = opwright_to_bf16(diff_key_sum__row_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_key_row_, diff_key_first_, diff_key_D, n_);
             }
             task_ += to_ - from_ - 1;
@@ -2040,7 +2040,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_value_row_ + i_, diff_value_sum__row_ + i_, past_);
         }
-        opwright_put_rest_bf16(diff_value_row_ + whole_, diff_value_sum__row_ + whole_, n_ - whole_);
+        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+            diff_value_row_[whole_ + j_] = opwright_to_bf16(diff_value_sum__row_[whole_ + j_]);
+        }
         opwright_put_bf16(diff_value_row_, diff_value_first_, diff_value_W, n_);
     }
 }
@@ -2086,7 +2088,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_value_row_ + i_, diff_value_sum__row_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_value_row_ + whole_, diff_value_sum__row_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_value_row_[whole_ + j_] = opwright_to_bf16(diff_value_sum__row_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_value_row_, diff_value_first_, diff_value_W, n_);
             }
             task_ += to_ - from_ - 1;

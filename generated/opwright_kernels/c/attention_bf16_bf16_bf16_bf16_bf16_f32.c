@@ -1155,11 +1155,9 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_3_w_of_sums(const void *conte
             }
             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
         }
-        float wide_[32];
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            wide_[j_] = sums_row_[whole_ + j_] / same_0_;
+            dst_row_[whole_ + j_] = opwright_to_bf16(sums_row_[whole_ + j_] / same_0_);
         }
-        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
         opwright_put_bf16(dst_row_, dst_first_, dst_W, n_);
     }
 }
@@ -1211,11 +1209,9 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_3_w(void *context_, int64_t p
                     }
                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = sums_row_[whole_ + j_] / same_0_;
+                    dst_row_[whole_ + j_] = opwright_to_bf16(sums_row_[whole_ + j_] / same_0_);
                 }
-                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_W, n_);
             }
             task_ += to_ - from_ - 1;

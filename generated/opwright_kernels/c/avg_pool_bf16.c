@@ -220,11 +220,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -243,11 +241,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -312,11 +308,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -335,11 +329,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -405,11 +397,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -428,11 +418,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -497,11 +485,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -520,11 +506,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -591,11 +575,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -614,11 +596,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -683,11 +663,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -706,11 +684,9 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     }
                                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                                 }
-                                float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_] / same_0_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -837,11 +813,9 @@ static void avg_pool_bf16_1_o(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = total_row_[whole_ + j_] / cells_row_[whole_ + j_];
+                            dst_row_[whole_ + j_] = opwright_to_bf16(total_row_[whole_ + j_] / cells_row_[whole_ + j_]);
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                     }
                 }
@@ -862,11 +836,9 @@ static void avg_pool_bf16_1_o(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = total_row_[whole_ + j_] / same_0_;
+                            dst_row_[whole_ + j_] = opwright_to_bf16(total_row_[whole_ + j_] / same_0_);
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                     }
                 }

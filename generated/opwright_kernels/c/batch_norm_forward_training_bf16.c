@@ -138,11 +138,9 @@ static void batch_norm_forward_training_bf16_0_x(void *context_, int64_t part_)
                         }
                         opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                     }
-                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        wide_[j_] = same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - same_1_) * same_2_ + same_3_;
+                        dst_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - same_1_) * same_2_ + same_3_);
                     }
-                    opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
                 }
             }
@@ -874,11 +872,9 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - batch_mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + opwright_from_bf16(beta_row_[whole_ * beta_by_ + j_]);
+                            dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - batch_mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + opwright_from_bf16(beta_row_[whole_ * beta_by_ + j_]));
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -903,11 +899,9 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 }
                 opwright_put_line_bf16(running_mean_row_ + i_, wide_, past_);
             }
-            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                wide_[j_] = same_0_ * opwright_from_bf16(mean_row_[whole_ + j_]) + same_1_ * batch_mean_sum__row_[whole_ + j_];
+                running_mean_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(mean_row_[whole_ + j_]) + same_1_ * batch_mean_sum__row_[whole_ + j_]);
             }
-            opwright_put_rest_bf16(running_mean_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(running_mean_row_, running_mean_first_, running_mean_C, n_);
         }
         for (int64_t c = begin_; c < end_; c += block_) {
@@ -929,11 +923,9 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
                 }
                 opwright_put_line_bf16(running_variance_row_ + i_, wide_, past_);
             }
-            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                wide_[j_] = same_0_ * opwright_from_bf16(variance_row_[whole_ + j_]) + same_1_ * batch_variance_sum__row_[whole_ + j_];
+                running_variance_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(variance_row_[whole_ + j_]) + same_1_ * batch_variance_sum__row_[whole_ + j_]);
             }
-            opwright_put_rest_bf16(running_variance_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(running_variance_row_, running_variance_first_, running_variance_C, n_);
         }
         for (int64_t c = begin_; c < end_; c += block_) {
@@ -947,7 +939,9 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 opwright_put_line_bf16(batch_mean_row_ + i_, batch_mean_sum__row_ + i_, past_);
             }
-            opwright_put_rest_bf16(batch_mean_row_ + whole_, batch_mean_sum__row_ + whole_, n_ - whole_);
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                batch_mean_row_[whole_ + j_] = opwright_to_bf16(batch_mean_sum__row_[whole_ + j_]);
+            }
             opwright_put_bf16(batch_mean_row_, batch_mean_first_, batch_mean_C, n_);
         }
         for (int64_t c = begin_; c < end_; c += block_) {
@@ -961,7 +955,9 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 opwright_put_line_bf16(batch_variance_row_ + i_, batch_variance_sum__row_ + i_, past_);
             }
-            opwright_put_rest_bf16(batch_variance_row_ + whole_, batch_variance_sum__row_ + whole_, n_ - whole_);
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                batch_variance_row_[whole_ + j_] = opwright_to_bf16(batch_variance_sum__row_[whole_ + j_]);
+            }
             opwright_put_bf16(batch_variance_row_, batch_variance_first_, batch_variance_C, n_);
         }
     }

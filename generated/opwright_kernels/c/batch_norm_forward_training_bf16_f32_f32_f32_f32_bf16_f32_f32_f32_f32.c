@@ -138,11 +138,9 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                         }
                         opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                     }
-                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        wide_[j_] = same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - same_1_) * same_2_ + same_3_;
+                        dst_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - same_1_) * same_2_ + same_3_);
                     }
-                    opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
                 }
             }
@@ -874,11 +872,9 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             }
                             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = gamma_row_[whole_ * gamma_by_ + j_] * (opwright_from_bf16(src_row_[whole_ + j_]) - batch_mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + beta_row_[whole_ * beta_by_ + j_];
+                            dst_row_[whole_ + j_] = opwright_to_bf16(gamma_row_[whole_ * gamma_by_ + j_] * (opwright_from_bf16(src_row_[whole_ + j_]) - batch_mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + beta_row_[whole_ * beta_by_ + j_]);
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }

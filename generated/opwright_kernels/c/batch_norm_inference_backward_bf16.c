@@ -370,11 +370,9 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                             }
                             opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * scale_row_[whole_ + j_];
+                            diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * scale_row_[whole_ + j_]);
                         }
-                        opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
                 }
@@ -398,11 +396,9 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 }
                 opwright_put_line_bf16(diff_gamma_row_ + i_, wide_, past_);
             }
-            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                wide_[j_] = diff_scale_row_[whole_ + j_] / opwright_sqrt_f32(opwright_from_bf16(variance_row_[whole_ + j_]) + same_0_);
+                diff_gamma_row_[whole_ + j_] = opwright_to_bf16(diff_scale_row_[whole_ + j_] / opwright_sqrt_f32(opwright_from_bf16(variance_row_[whole_ + j_]) + same_0_));
             }
-            opwright_put_rest_bf16(diff_gamma_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C, n_);
         }
         for (int64_t c = begin_; c < end_; ++c) {
@@ -697,11 +693,9 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                     }
                     opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
+                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
                 }
-                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -762,11 +756,9 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                     }
                     opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
+                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
                 }
-                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -828,11 +820,9 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                     }
                     opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
+                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
                 }
-                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -893,11 +883,9 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                     }
                     opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
+                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
                 }
-                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
         }
@@ -961,11 +949,9 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                     }
                     opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
+                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
                 }
-                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
@@ -1027,11 +1013,9 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                     }
                     opwright_put_line_bf16(diff_mean_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = (X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f;
+                    diff_mean_row_[whole_ + j_] = opwright_to_bf16((X_cells_ > 0 ? (N > 0 ? tile_[whole_ + j_] * scale_row_[whole_ + j_] : 0.0f) : 0.0f) + 0.0f);
                 }
-                opwright_put_rest_bf16(diff_mean_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
         }
@@ -1055,11 +1039,9 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 }
                 opwright_put_line_bf16(diff_variance_row_ + i_, wide_, past_);
             }
-            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                wide_[j_] = same_0_ * diff_scale_row_[whole_ + j_] * scale_row_[whole_ + j_] / (opwright_from_bf16(variance_row_[whole_ + j_]) + same_1_);
+                diff_variance_row_[whole_ + j_] = opwright_to_bf16(same_0_ * diff_scale_row_[whole_ + j_] * scale_row_[whole_ + j_] / (opwright_from_bf16(variance_row_[whole_ + j_]) + same_1_));
             }
-            opwright_put_rest_bf16(diff_variance_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(diff_variance_row_, diff_variance_first_, diff_variance_C, n_);
         }
         for (int64_t c = begin_; c < end_; c += block_) {
@@ -1073,7 +1055,9 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 opwright_put_line_bf16(diff_beta_row_ + i_, diff_beta_sum__row_ + i_, past_);
             }
-            opwright_put_rest_bf16(diff_beta_row_ + whole_, diff_beta_sum__row_ + whole_, n_ - whole_);
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                diff_beta_row_[whole_ + j_] = opwright_to_bf16(diff_beta_sum__row_[whole_ + j_]);
+            }
             opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
         }
     }
@@ -1170,11 +1154,9 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
                         }
                         opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                     }
-                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_;
+                        diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_);
                     }
-                    opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
                 }
             }

@@ -483,11 +483,9 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
                             }
                             opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = gamma_row_[whole_ * gamma_by_ + j_] * scale_row_[whole_ + j_] * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (diff_beta_sum__row_[whole_ + j_] + (opwright_from_bf16(src_row_[whole_ + j_]) - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * diff_gamma_sum__row_[whole_ + j_]) / same_0_);
+                            diff_src_row_[whole_ + j_] = opwright_to_bf16(gamma_row_[whole_ * gamma_by_ + j_] * scale_row_[whole_ + j_] * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (diff_beta_sum__row_[whole_ + j_] + (opwright_from_bf16(src_row_[whole_ + j_]) - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * diff_gamma_sum__row_[whole_ + j_]) / same_0_));
                         }
-                        opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
                 }
@@ -654,11 +652,9 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_x(
                         }
                         opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                     }
-                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        wide_[j_] = same_0_ * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[whole_ + j_]) - same_2_) * same_3_ * same_4_) / same_5_);
+                        diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[whole_ + j_]) - same_2_) * same_3_ * same_4_) / same_5_));
                     }
-                    opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
                 }
             }

@@ -134,7 +134,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -190,7 +192,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -247,7 +251,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -303,7 +309,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
         }
@@ -362,7 +370,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
@@ -419,7 +429,9 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
         }

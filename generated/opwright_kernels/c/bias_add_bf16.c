@@ -66,11 +66,9 @@ static void bias_add_bf16_0_x(void *context_, int64_t part_)
                 }
                 opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
             }
-            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                wide_[j_] = opwright_from_bf16(src_row_[whole_ + j_]) + same_0_;
+                dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) + same_0_);
             }
-            opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
@@ -143,11 +141,9 @@ static void bias_add_bf16_0_c(void *context_, int64_t part_)
                     }
                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_from_bf16(src_row_[whole_ + j_]) + opwright_from_bf16(bias_row_[whole_ + j_]);
+                    dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) + opwright_from_bf16(bias_row_[whole_ + j_]));
                 }
-                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
             }
             task_ += to_ - from_ - 1;

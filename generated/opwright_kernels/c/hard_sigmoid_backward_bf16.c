@@ -58,11 +58,9 @@ static void hard_sigmoid_backward_bf16_0_x(void *context_, int64_t part_)
             }
             opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
         }
-        float wide_[32];
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            wide_[j_] = same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) + same_1_ > 0.0f && same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) + same_1_ < 1.0f ? same_0_ * opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f;
+            diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) + same_1_ > 0.0f && same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) + same_1_ < 1.0f ? same_0_ * opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f);
         }
-        opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
     }
 }

@@ -204,7 +204,9 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                 opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                             }
-                            opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                            }
                             opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
                         if (src_C == 1) {
@@ -233,7 +235,9 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                                }
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -262,7 +266,9 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                                }
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -290,7 +296,9 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                                }
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -321,7 +329,9 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                                }
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
@@ -350,7 +360,9 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                                 }
-                                opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                                }
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -497,7 +509,9 @@ static void interpolate_bf16_1_o(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                 opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                             }
-                            opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                            }
                             opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                         }
                     }

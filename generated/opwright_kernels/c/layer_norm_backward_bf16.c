@@ -689,11 +689,9 @@ static void layer_norm_backward_bf16_2_c(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = same_0_ * (opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[whole_ + j_]) - same_2_) * same_0_ * same_3_) / same_4_);
+                            diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[whole_ + j_]) - same_2_) * same_0_ * same_3_) / same_4_));
                         }
-                        opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C_step_, n_);
                     }
                 }
@@ -1137,11 +1135,9 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                         }
                         opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                     }
-                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        wide_[j_] = scale_row_[whole_ + j_] * (same_0_ * opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (level_row_[whole_ + j_] + (opwright_from_bf16(src_row_[whole_ + j_]) - opwright_from_bf16(mean_row_[whole_ + j_])) * scale_row_[whole_ + j_] * slope_row_[whole_ + j_]) / same_1_);
+                        diff_src_row_[whole_ + j_] = opwright_to_bf16(scale_row_[whole_ + j_] * (same_0_ * opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (level_row_[whole_ + j_] + (opwright_from_bf16(src_row_[whole_ + j_]) - opwright_from_bf16(mean_row_[whole_ + j_])) * scale_row_[whole_ + j_] * slope_row_[whole_ + j_]) / same_1_));
                     }
-                    opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_B_step_, n_);
                 }
             }
@@ -1186,7 +1182,9 @@ static void layer_norm_backward_bf16_3_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, diff_gamma_sum__row_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_gamma_row_ + whole_, diff_gamma_sum__row_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(diff_gamma_sum__row_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_step_, n_);
             }
         }
@@ -1202,7 +1200,9 @@ static void layer_norm_backward_bf16_3_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_beta_row_ + i_, diff_beta_sum__row_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_beta_row_ + whole_, diff_beta_sum__row_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_beta_row_[whole_ + j_] = opwright_to_bf16(diff_beta_sum__row_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C_step_, n_);
             }
         }

@@ -168,11 +168,9 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * same_1_ + opwright_from_bf16(beta_row_[whole_ * beta_by_ + j_]);
+                            dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * same_1_ + opwright_from_bf16(beta_row_[whole_ * beta_by_ + j_]));
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C_step_, n_);
                     }
                 }
@@ -880,11 +878,9 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                         }
                         opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                     }
-                    float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        wide_[j_] = same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + same_1_;
+                        dst_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + same_1_);
                     }
-                    opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_B_step_, n_);
                 }
             }
@@ -901,7 +897,9 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(mean_row_ + i_, mean_sum__row_ + i_, past_);
                 }
-                opwright_put_rest_bf16(mean_row_ + whole_, mean_sum__row_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    mean_row_[whole_ + j_] = opwright_to_bf16(mean_sum__row_[whole_ + j_]);
+                }
                 opwright_put_bf16(mean_row_, mean_first_, mean_B_step_, n_);
             }
         }
@@ -917,7 +915,9 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(variance_row_ + i_, variance_sum__row_ + i_, past_);
                 }
-                opwright_put_rest_bf16(variance_row_ + whole_, variance_sum__row_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    variance_row_[whole_ + j_] = opwright_to_bf16(variance_sum__row_[whole_ + j_]);
+                }
                 opwright_put_bf16(variance_row_, variance_first_, variance_B_step_, n_);
             }
         }

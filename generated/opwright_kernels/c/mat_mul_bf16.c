@@ -474,11 +474,9 @@ static void mat_mul_bf16_1_n_of_sums(const void *context_, int64_t cell_, int64_
             }
             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
         }
-        float wide_[32];
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            wide_[j_] = sums_row_[whole_ + j_] + opwright_from_bf16(bias_row_[whole_ * bias_by_ + j_]);
+            dst_row_[whole_ + j_] = opwright_to_bf16(sums_row_[whole_ + j_] + opwright_from_bf16(bias_row_[whole_ * bias_by_ + j_]));
         }
-        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
         opwright_put_bf16(dst_row_, dst_first_, dst_N, n_);
     }
 }
@@ -533,11 +531,9 @@ static void mat_mul_bf16_1_n(void *context_, int64_t part_)
                     }
                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = sums_row_[whole_ + j_] + opwright_from_bf16(bias_row_[whole_ * bias_by_ + j_]);
+                    dst_row_[whole_ + j_] = opwright_to_bf16(sums_row_[whole_ + j_] + opwright_from_bf16(bias_row_[whole_ * bias_by_ + j_]));
                 }
-                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_N, n_);
             }
             task_ += to_ - from_ - 1;

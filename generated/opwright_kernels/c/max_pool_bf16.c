@@ -107,7 +107,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                     }
-                    opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                    }
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
                 if (src_C == 1) {
@@ -136,7 +138,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                        }
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -165,7 +169,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                        }
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                     for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -193,7 +199,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                        }
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -223,7 +231,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                        }
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
@@ -251,7 +261,9 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                        }
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -371,7 +383,9 @@ static void max_pool_bf16_0_o(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         opwright_put_line_bf16(dst_row_ + i_, dst_sum__row_ + i_, past_);
                     }
-                    opwright_put_rest_bf16(dst_row_ + whole_, dst_sum__row_ + whole_, n_ - whole_);
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        dst_row_[whole_ + j_] = opwright_to_bf16(dst_sum__row_[whole_ + j_]);
+                    }
                     opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                 }
             }

@@ -108,11 +108,9 @@ static void prelu_backward_bf16_0_i(void *context_, int64_t part_)
                     }
                     opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                    diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]));
                 }
-                opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
             }
             task_ += to_ - from_ - 1;
@@ -217,11 +215,9 @@ static void prelu_backward_bf16_0_c(void *context_, int64_t part_)
                     }
                     opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                    diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]));
                 }
-                opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
             }
             task_ += to_ - from_ - 1;
@@ -400,7 +396,9 @@ static void prelu_backward_bf16_2_diff_slope_X_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_slope_row_ + i_, diff_slope_sum__row_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_slope_row_ + whole_, diff_slope_sum__row_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_slope_row_[whole_ + j_] = opwright_to_bf16(diff_slope_sum__row_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_slope_row_, diff_slope_first_, diff_slope_X_w_, n_);
             }
             task_ += to_ - from_ - 1;
@@ -468,7 +466,9 @@ static void prelu_backward_bf16_2_diff_slope_C_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_slope_row_ + i_, diff_slope_sum__row_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_slope_row_ + whole_, diff_slope_sum__row_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_slope_row_[whole_ + j_] = opwright_to_bf16(diff_slope_sum__row_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_slope_row_, diff_slope_first_, diff_slope_C, n_);
             }
             task_ += to_ - from_ - 1;

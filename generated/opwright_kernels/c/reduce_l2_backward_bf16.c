@@ -67,11 +67,9 @@ static void reduce_l2_backward_bf16_0_r(void *context_, int64_t part_)
                 }
                 opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
             }
-            float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                wide_[j_] = same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) / same_1_;
+                diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_ * opwright_from_bf16(src_row_[whole_ + j_]) / same_1_);
             }
-            opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_R_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
@@ -150,11 +148,9 @@ static void reduce_l2_backward_bf16_0_k(void *context_, int64_t part_)
                     }
                     opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / opwright_from_bf16(dst_row_[whole_ + j_]);
+                    diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / opwright_from_bf16(dst_row_[whole_ + j_]));
                 }
-                opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
             }
             task_ += to_ - from_ - 1;

@@ -173,11 +173,9 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                     }
                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_sqrt_f32(tile_[whole_ + j_]);
+                    dst_row_[whole_ + j_] = opwright_to_bf16(opwright_sqrt_f32(tile_[whole_ + j_]));
                 }
-                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
@@ -235,11 +233,9 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                     }
                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_sqrt_f32(tile_[whole_ + j_]);
+                    dst_row_[whole_ + j_] = opwright_to_bf16(opwright_sqrt_f32(tile_[whole_ + j_]));
                 }
-                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k += 32) {
@@ -298,11 +294,9 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                     }
                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_sqrt_f32(tile_[whole_ + j_]);
+                    dst_row_[whole_ + j_] = opwright_to_bf16(opwright_sqrt_f32(tile_[whole_ + j_]));
                 }
-                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
@@ -360,11 +354,9 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                     }
                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_sqrt_f32(tile_[whole_ + j_]);
+                    dst_row_[whole_ + j_] = opwright_to_bf16(opwright_sqrt_f32(tile_[whole_ + j_]));
                 }
-                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
         }
@@ -425,11 +417,9 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                     }
                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_sqrt_f32(tile_[whole_ + j_]);
+                    dst_row_[whole_ + j_] = opwright_to_bf16(opwright_sqrt_f32(tile_[whole_ + j_]));
                 }
-                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
@@ -488,11 +478,9 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                     }
                     opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                 }
-                float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    wide_[j_] = opwright_sqrt_f32(tile_[whole_ + j_]);
+                    dst_row_[whole_ + j_] = opwright_to_bf16(opwright_sqrt_f32(tile_[whole_ + j_]));
                 }
-                opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
         }

@@ -154,11 +154,9 @@ static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
                                 }
                                 opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                             }
-                            float wide_[32];
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) / same_0_ + same_1_ * opwright_from_bf16(src_row_[whole_ + j_]);
+                                diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) / same_0_ + same_1_ * opwright_from_bf16(src_row_[whole_ + j_]));
                             }
-                            opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C_p1__step_, n_);
                         }
                     }
@@ -300,11 +298,9 @@ static void rms_norm_backward_bf16_0_c_p0_(void *context_, int64_t part_)
                                 }
                                 opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                             }
-                            float wide_[32];
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) / same_0_ + same_1_ * opwright_from_bf16(src_row_[whole_ + j_]);
+                                diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ * gamma_by_ + j_]) / same_0_ + same_1_ * opwright_from_bf16(src_row_[whole_ + j_]));
                             }
-                            opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C_p0__step_, n_);
                         }
                     }
@@ -814,11 +810,9 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                                 }
                                 opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                             }
-                            float wide_[32];
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                wide_[j_] = opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_ / sqrt_of_total_row_[whole_ + j_] + 2.0f * diff_total_row_[whole_ + j_] * opwright_from_bf16(src_row_[whole_ + j_]);
+                                diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_ / sqrt_of_total_row_[whole_ + j_] + 2.0f * diff_total_row_[whole_ + j_] * opwright_from_bf16(src_row_[whole_ + j_]));
                             }
-                            opwright_put_rest_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
                             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_B_step_, n_);
                         }
                     }
@@ -999,7 +993,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) / 256 * 256; c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
@@ -1062,7 +1058,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ += 32) {
@@ -1126,7 +1124,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ < end_; c_p0_ += 32) {
@@ -1189,7 +1189,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
         }
@@ -1256,7 +1258,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < end_; c_p0_ += 64) {
@@ -1321,7 +1325,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                opwright_put_rest_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
+                }
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
         }

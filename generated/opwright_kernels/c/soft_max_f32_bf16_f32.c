@@ -371,11 +371,9 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = shared_0__row_[whole_ + j_] / total_row_[whole_ + j_];
+                            dst_row_[whole_ + j_] = opwright_to_bf16(shared_0__row_[whole_ + j_] / total_row_[whole_ + j_]);
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
                     }
                 }
@@ -400,11 +398,9 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = peak_row_[whole_ + j_] == same_0_ ? 0.0f : shared_0__row_[whole_ + j_] / total_row_[whole_ + j_];
+                            dst_row_[whole_ + j_] = opwright_to_bf16(peak_row_[whole_ + j_] == same_0_ ? 0.0f : shared_0__row_[whole_ + j_] / total_row_[whole_ + j_]);
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
                     }
                 }
@@ -601,11 +597,9 @@ static void soft_max_f32_bf16_f32_0_c(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
-                        float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            wide_[j_] = shared_0__row_[whole_ + j_] / same_0_;
+                            dst_row_[whole_ + j_] = opwright_to_bf16(shared_0__row_[whole_ + j_] / same_0_);
                         }
-                        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -637,11 +631,9 @@ static void soft_max_f32_bf16_f32_0_c(void *context_, int64_t part_)
                                 }
                                 opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                             }
-                            float wide_[32];
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                wide_[j_] = shared_0__row_[whole_ + j_] / same_0_;
+                                dst_row_[whole_ + j_] = opwright_to_bf16(shared_0__row_[whole_ + j_] / same_0_);
                             }
-                            opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
                             opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
                     }

@@ -50,11 +50,9 @@ static void sqrt_bf16_0_x(void *context_, int64_t part_)
             }
             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
         }
-        float wide_[32];
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            wide_[j_] = opwright_sqrt_f32(opwright_from_bf16(src_row_[whole_ + j_]));
+            dst_row_[whole_ + j_] = opwright_to_bf16(opwright_sqrt_f32(opwright_from_bf16(src_row_[whole_ + j_])));
         }
-        opwright_put_rest_bf16(dst_row_ + whole_, wide_, n_ - whole_);
         opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
     }
 }

@@ -239,23 +239,6 @@ static inline void opwright_put_line_bf16(opwright_bf16 *to, const float *from, 
     opwright_put_line(to, cells, past);
 }
 
-// Stores what follows the last line.
-static inline void opwright_put_rest_bf16(opwright_bf16 *to, const float *from, int64_t n)
-{
-#if defined(__AVX512BW__)
-    for (int64_t i = 0; i < n; i += 32) {
-        const __mmask32 some = (__mmask32)((1ULL << opwright_min(n - i, 32)) - 1);
-        const __m512 low = _mm512_maskz_loadu_ps((__mmask16)some, from + i);
-        const __m512 high = _mm512_maskz_loadu_ps((__mmask16)(some >> 16), from + i + 16);
-        _mm512_mask_storeu_epi16(to + i, some, opwright_bf16_of(low, high));
-    }
-#else
-    for (int64_t i = 0; i < n; ++i) {
-        to[i] = opwright_to_bf16(from[i]);
-    }
-#endif
-}
-
 typedef struct {
     void (*work)(void *call, int64_t part);
     void *call;
@@ -3813,7 +3796,9 @@ static inline void opwright_put_wide_bf16(const float *wide, opwright_bf16 *to, 
     for (int64_t i = 0; i < whole; i += 32) {
         opwright_put_line_bf16(row + i, wide + i, past);
     }
-    opwright_put_rest_bf16(row + whole, wide + whole, n - whole);
+    for (int64_t i = whole; i < n; ++i) {
+        row[i] = opwright_to_bf16(wide[i]);
+    }
     opwright_put_bf16(row, to, step, n);
 }
 
