@@ -224,7 +224,10 @@ def computed(tensors: OwnTensors, mode: str, tensor: Callable[[Array], Any], arr
 
     case = tensors.row.case
     given = [tensor(case.seen(name, one)) for name, one in tensors.arrays.items() if name != "dst"]
-    function: Any = torch.compile(case.torch) if mode == COMPILED else case.torch
+    function: Any = case.torch
+    if mode == COMPILED:
+        torch.compiler.reset()  # after eight shapes of a function it compiles no more
+        function = torch.compile(case.torch, dynamic=False)
     found: list[Any] = [None]
 
     def run() -> None:

@@ -28,11 +28,12 @@ def inlined(found: Program, phases: Iterable[Sequence[Part]], whole: Callable[[P
     arrays = dict(found.arrays)
     for maker in found.parts:
         at, (part, phase) = next((n, pair) for n, pair in enumerate(parts) if _writes(pair[0], maker.target.tensor))
-        if part.number != maker.number or not _cheap(found, part, sums) or not whole(found, part):
+        if part.number != maker.number or not _cheap(found, part) or not whole(found, part):
             continue
         readers = [n for n, (other, _) in enumerate(parts) if part.target.tensor in _known(other)]
         # of several phases, one: a whole array would be written and read again
-        near = len(readers) == 1 or all(parts[n][1] == phase for n in readers)
+        beside = all(parts[n][1] == phase for n in readers)
+        near = beside or (len(readers) == 1 and not sums & _known(part))
         alike = near and all(id(parts[n][0]) not in engines for n in readers)
         if alike and _fits([other for other, _ in parts], at, readers):
             parts = [
@@ -52,18 +53,13 @@ def _known(part: Part) -> set[str]:
     return {read.tensor for read in part.reads}
 
 
-def _cheap(found: Program, part: Part, sums: frozenset[str]) -> bool:
+def _cheap(found: Program, part: Part) -> bool:
     """Whether a step makes an intermediate by arithmetic on cells, which stand in the order of its own letters."""
     name, value = part.target.tensor, part.formulas[0].value
     writers = [other for other in found.parts if _writes(other, name)]
     if part.by or part.where or part.operator != "set" or len(writers) > 1 or found.arrays[name].role != "between":
         return False
-    if (
-        not part.reads
-        or isinstance(value, Read)
-        or name in _known(part)
-        or {name, *_known(part)} & (sums | found.integers)
-    ):
+    if not part.reads or isinstance(value, Read) or name in _known(part) or {name, *_known(part)} & found.integers:
         return False
     return all(_in_order(read, part.target) for read in part.reads) and _operations(value) is not None
 
