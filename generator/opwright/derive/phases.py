@@ -25,6 +25,7 @@ from .picking import looked_up, picked
 from .program import Array, Part, Program
 from .rewrites.accumulating import accumulating, once, plain
 from .rewrites.bordered import bordered
+from .rewrites.digits import in_digits
 from .rewrites.inlining import inlined
 from .rewrites.joining import merged
 from .rewrites.lone_sums import summed_first
@@ -138,7 +139,7 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
-    found = looked_up(picked(written_out(needed(separated(op), outputs)), op), op)
+    found = looked_up(picked(in_digits(written_out(needed(separated(op), outputs))), op), op)
     found = accumulating(assigned(summed_first(found), once), outputs)
     found = hoisted(paired(scanned(bordered(respelled(found), op))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)

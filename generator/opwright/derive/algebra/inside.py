@@ -37,6 +37,7 @@ class Sizes:
     least: Mapping[str, int] = field(default_factory=dict)
     known: tuple[Poly, ...] = ()
     either: tuple[tuple[tuple[Poly, ...], ...], ...] = ()
+    divides: frozenset[tuple[Expr, Expr]] = frozenset()  # pairs of which the second divides the first
 
     @property
     def positive(self) -> frozenset[str]:
@@ -80,9 +81,9 @@ def sizes_of(op: Op) -> Sizes:
     rounded = [side for name, let in op.lets.items() if let.value for side in _rounded(name, let.value.tree)]
     both = [side for condition in conditions for side in comparisons(condition) or ()]
     either = [tuple(sums(comparisons(one) or ()) for one in _alternatives(condition)) for condition in conditions]
-    return Sizes(
-        values, least, sums([*most, *rounded, *both]), tuple(one for one in either if len(one) > 1 and all(one))
-    )
+    known = sums([*most, *rounded, *both])
+    either = [one for one in either if len(one) > 1 and all(one)]
+    return Sizes(values, least, known, tuple(either), frozenset(divisible(op)))
 
 
 def _rounded(name: str, tree: Expr) -> Iterator[Expr]:

@@ -1,0 +1,96 @@
+"""Letters that indices take apart, `x[n, floor(l / W), l % W]`: each becomes two letters, its digits.
+
+In: a program. Out: the program in which a letter by whose quotient and remainder elements are read is `high * W + low`,
+where its extent is a multiple of W in every call. An array between steps that has the letter has both digits instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from ...language import expr
+from ...language.expr import Binary, Call, Expr, Name, Number
+from ..algebra.poly import NotPolynomial, Poly, polynomial
+from ..algebra.slopes import product
+from ..program import Axis, Program
+from .accumulating import renamed_part
+from .respelling import exchanging
+
+
+def in_digits(found: Program) -> Program:
+    """The program with such letters in two."""
+    while (split := next(_taken_apart(found), None)) is not None:
+        found = _split(found, *split)
+    return found
+
+
+def _taken_apart(found: Program) -> Iterator[tuple[str, Expr, Expr]]:
+    """Such letters, the one divisor of each, and the extent of its quotient."""
+    empty = {letter for part in found.parts for letter in part.unless_empty}
+    for letter, axis in found.letters.items():
+        quotients, rests = set[Expr](), set[Expr]()
+        for part in found.parts if axis.kind == "one" and letter not in empty else ():
+            for index in (index for read in part.reads for index in read.indices):
+                for node in (
+                    node for node in expr.walk(index) if isinstance(node, Binary) and node.left == Name(letter)
+                ):
+                    quotients |= {node.right} if node.op == "/" else set()
+                    rests |= {node.right} if node.op == "%" else set()
+        if len(quotients) == 1 and quotients == rests:
+            (by,) = quotients
+            extent = _quotient(found, axis.extent, by)
+            if extent is not None:
+                yield letter, by, extent
+
+
+def _split(found: Program, letter: str, by: Expr, extent: Expr) -> Program:
+    high, low = f"{letter}_high_", f"{letter}_low_"
+    digits = {high: Axis(high, extent, "one"), low: Axis(low, by, "one")}
+    letters = dict[str, Axis]()
+    for name, axis in found.letters.items():
+        letters |= digits if name == letter else {name: axis}
+    index = Binary("+", Binary("*", Name(high), by), Name(low))
+    quotient, rest = Binary("/", Name(letter), by), Binary("%", Name(letter), by)
+    exchanged: dict[Expr, Expr] = {Call("floor", (quotient,)): Name(high), rest: Name(low), Name(letter): index}
+    made = dataclasses.replace(found, letters=letters)
+    parts = [exchanging(made, part, exchanged) if letter in part.letters else part for part in found.parts]
+    arrays = dict(found.arrays)
+    for array in found.between():
+        uses = [read for part in parts for read in (part.target, *part.reads) if read.tensor == array.name]
+        for number in (n for n in reversed(range(len(array.axes))) if {use.indices[n] for use in uses} == {index}):
+            axes = arrays[array.name].axes
+            axes = (*axes[:number], *digits.values(), *axes[number + 1 :])
+            arrays[array.name] = dataclasses.replace(array, axes=axes)
+            parts = [renamed_part(part, array.name, array.name, {number: (high, low)}) for part in parts]
+    return dataclasses.replace(made, arrays=arrays, parts=tuple(parts))
+
+
+def _quotient(found: Program, extent: Expr, by: Expr) -> Expr | None:
+    """The extent divided by a number that divides it in every call; None if it may not."""
+    if (extent, by) in found.sizes.divides:
+        return Binary("/", extent, by)
+    try:
+        whole, divisor = (polynomial(one).substitute(found.sizes.values) for one in (extent, by))
+        same = [whole, *(whole - one for one in found.sizes.known if found.sizes.equal(whole - one, whole))]
+        trees = (_tree(found, one / divisor) for one in same if len(one.terms) == len(divisor.terms) == 1)
+        return next((tree for tree in trees if tree is not None), None)
+    except NotPolynomial:
+        return None
+
+
+def _tree(found: Program, value: Poly) -> Expr | None:
+    """A product as an expression; None if it is a quotient of which no constraint says that it leaves no remainder."""
+    named = next((Name(name) for name, own in found.sizes.values.items() if own == value), None)
+    if named is not None:
+        return named
+    ((powers, factor),) = value.terms
+    above = [Name(name) for name, power in powers for _ in range(power)]
+    below = [Name(name) for name, power in powers for _ in range(-power)]
+    if not below:
+        return product([*([Number(factor)] if factor != 1 else []), *above]) if factor > 0 else None
+    exact = next((one for one in above if (one, below[0]) in found.sizes.divides), None)
+    if len(below) > 1 or exact is None:
+        return None
+    above.remove(exact)
+    return product([*([Number(factor)] if factor != 1 else []), *above, Binary("/", exact, below[0])])
