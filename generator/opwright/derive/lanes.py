@@ -35,6 +35,7 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
                 letter = found.walks(read.tensor, number, read.indices[number])
                 digits = found.digits(read.tensor, number, read.indices[number]) if separate else None
                 walked |= dict.fromkeys([letter] if letter else [digits[-1]] if digits else [])
+    walked = walked or _of_others(found, parts)
     named = _named(parts)
     walked = {letter: None for letter in walked if letter not in named} or walked
     if stands_alone(found, parts):  # the last axes may have few cells
@@ -42,6 +43,18 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
         walked |= dict.fromkeys(name for name in names if name in own and name not in named)
     written = [index.id for index in parts[-1].target.indices if isinstance(index, Name) and index.id in (own or used)]
     return (*walked,)[:MAX_LANES] or (*(written or own or used),)[-1:]
+
+
+def _of_others(found: Program, parts: Sequence[Part]) -> dict[str, None]:
+    """The letters along which lie together the cells of arrays that other phases make."""
+    outside = {part.target.tensor for part in found.parts if part not in parts}
+    letters = (
+        found.walks(read.tensor, len(read.indices) - 1, read.indices[-1])
+        for part in parts
+        for read in part.reads
+        if read.indices and read.tensor in outside and found.arrays[read.tensor].role == "between"
+    )
+    return {letter: None for letter in letters if letter}
 
 
 def _named(parts: Sequence[Part]) -> set[str]:
