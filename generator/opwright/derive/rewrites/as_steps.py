@@ -16,7 +16,7 @@ from ...language.schema import Located
 from ...language.spelling import spell
 from ...memo import memoised
 from ..access import substitute
-from ..program import INITIAL, kind_of_extent
+from ..program import INITIAL, kind_of_extent, program
 from ..rules.missing_axes import of_steps
 
 _FINISHES = frozenset({"min", "max", "prod"})  # the functions that both `finish` and steps have
@@ -26,12 +26,18 @@ _FINISHES = frozenset({"min", "max", "prod"})  # the functions that both `finish
 def as_steps(op: Op) -> Op:
     """The operation as kernels are made from it."""
     stated = any(tensor.shape_of for tensor in op.inputs) or any(one.shape_of for one in op.attributes)
-    if op.stepped or stated or not _by_letters(op):
+    if op.stepped or stated:
         return op
     if {tensor.name for tensor in op.data_inputs} - _read(op):  # steps read each input
         return op
     made = in_steps(op, f"{op.output.name}_cells_", f"{op.output.name}_terms_")
-    return made if made is not None and not any(of_steps(made)) else op
+    if made is None or any(of_steps(made)):
+        return op
+    target = (
+        op.semantics.assignment.target
+    )  # cells that terms are spread over are gathered: 4x40x30x31 f32 by 2 x 2 0.76
+    walked = (program(made).covers(target.tensor, *place) for place in enumerate(target.indices))
+    return made if _by_letters(op) or all(walked) else op
 
 
 def in_steps(op: Op, cells: str, terms: str | None = None) -> Op | None:
