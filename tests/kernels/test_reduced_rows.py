@@ -42,3 +42,19 @@ def test_the_maximum_of_a_row_is_nan_wherever_a_nan_stands(isa: str, dtype: str)
         assert np.isnan(found[:length]).all(), length
         assert found[length] == -np.inf
         assert found[length + 1] == rows[length + 1].max()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_sums_of_several_rows_have_the_bits_of_each_row_alone(isa: str, dtype: str) -> None:
+    """Rows that follow one another, that lie a gap apart, or begin anew at a plane; one of them with a NaN, one with Inf."""
+    random = np.random.default_rng(len(isa) * 5 + len(dtype))
+    for length in LENGTHS:
+        for planes, rows, gap in ((1, 1, 0), (1, 3, 5), (1, 37, 0), (5, 7, 0), (4, 18, 3), (3, 1, 2)):
+            room = random.standard_normal((planes, rows + 2, length + gap)).astype(DTYPES[dtype])
+            given = room[:, :rows, :length]
+            given[random.integers(planes), random.integers(rows), random.integers(length)] = np.nan
+            given[random.integers(planes), random.integers(rows), random.integers(length)] = np.inf
+            alone = [kernels.reduce_sum(row[None], axes=[1]) for row in given.reshape(-1, length)]
+            for threads in (1, 3):
+                found = kernels.reduce_sum(given, axes=[2], threads=threads).reshape(-1)
+                assert found.tobytes() == np.concatenate([one.reshape(-1) for one in alone]).tobytes(), (length, rows)

@@ -132,9 +132,9 @@ static void attention_bf16_bf16_bf16_f32_bf16_f32_1_t(void *context_, int64_t pa
     const int64_t mask_T = sizes_->mask_T;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
     const int64_t dtype_word_ = sizes_->word_dtype;
+    const int64_t H_rows_ = opwright_rows(sizes_->H_rank, sizes_->H_extents);
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
-    const int64_t H_rows_ = opwright_rows(sizes_->H_rank, sizes_->H_extents);
     const int64_t block_ = 512;
     const int64_t total_ = H_rows_ * H_inner_ * Q;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -295,14 +295,24 @@ static void attention_bf16_bf16_bf16_f32_bf16_f32_1_t(void *context_, int64_t pa
                     }
                 }
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
-                for (int64_t t = 0; t < T; t += block_) {
-                    const int64_t n_ = opwright_min(block_, T - t);
-                    const opwright_bf16 *restrict share_row_ = share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T));
-                    sums_1_ = opwright_sum_row_bf16(sums_1_, share_row_, n_);
+            if (1 == 1 && T <= block_ && q_of_[tasks_ - 1] == q_of_[0] + (tasks_ - 1)) {
+                opwright_sum_rows_bf16(share + (q_of_[0] * T + h_row__of_[0] * (H_inner_ * (Q * T)) + h_of_[0] * (Q * T)), T, T, tasks_, &total_of_[0]);
+            }
+            if (!(1 == 1 && T <= block_ && q_of_[tasks_ - 1] == q_of_[0] + (tasks_ - 1))) {
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    if (1 == 1 && T <= block_) {
+                        opwright_sum_rows_bf16(share + (q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), T, T, 1, &total_of_[t_]);
+                    }
+                    if (!(1 == 1 && T <= block_)) {
+                        opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
+                        for (int64_t t = 0; t < T; t += block_) {
+                            const int64_t n_ = opwright_min(block_, T - t);
+                            const opwright_bf16 *restrict share_row_ = share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T));
+                            sums_1_ = opwright_sum_row_bf16(sums_1_, share_row_, n_);
+                        }
+                        total_of_[t_] += opwright_sum_of(sums_1_);
+                    }
                 }
-                total_of_[t_] += opwright_sum_of(sums_1_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 weight[q_of_[t_] + h_row__of_[t_] * (H_inner_ * Q) + h_of_[t_] * Q] = total_of_[t_] > 0.0f ? total_of_[t_] : 1.0f;

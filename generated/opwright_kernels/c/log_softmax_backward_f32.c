@@ -320,16 +320,16 @@ static void log_softmax_backward_f32_0_c(void *context_, int64_t part_)
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     const int64_t diff_dst_A_step_ = sizes_->diff_dst_A[sizes_->A_rank - 1];
+    const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
+    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
     const int64_t diff_src_C = sizes_->diff_src_C;
     const int64_t diff_src_A_step_ = sizes_->diff_src_A[sizes_->A_rank - 1];
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
-    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -377,15 +377,25 @@ static void log_softmax_backward_f32_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    float diff_dst_room_[512];
-                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                    sums_0_ = opwright_sum_row_f32(sums_0_, diff_dst_row_, n_);
+            if (diff_dst_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1)) {
+                opwright_sum_rows_f32(diff_dst + (diff_dst_B_b_at__of_[0] + b_of_[0] * diff_dst_B_step_ + diff_dst_A_a_at__of_[0] + a_of_[0] * diff_dst_A_step_), diff_dst_A_step_, C, tasks_, &total_of_[0]);
+            }
+            if (!(diff_dst_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1))) {
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    if (diff_dst_C == 1 && C <= block_) {
+                        opwright_sum_rows_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_A_step_, C, 1, &total_of_[t_]);
+                    }
+                    if (!(diff_dst_C == 1 && C <= block_)) {
+                        opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+                        for (int64_t c = 0; c < C; c += block_) {
+                            const int64_t n_ = opwright_min(block_, C - c);
+                            float diff_dst_room_[512];
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                            sums_0_ = opwright_sum_row_f32(sums_0_, diff_dst_row_, n_);
+                        }
+                        total_of_[t_] += opwright_sum_of(sums_0_);
+                    }
                 }
-                total_of_[t_] += opwright_sum_of(sums_0_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t c = 0; c < C; c += block_) {

@@ -26,20 +26,20 @@ static void minimum_f32_0_x(void *context_, int64_t part_)
     const opwright_minimum_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t short_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int repeats_ = opwright_short(sizes_->X_rank, sizes_->X_extents) && opwright_repeats(sizes_->X_extents, sizes_->dst_X) && opwright_repeats(sizes_->X_extents, sizes_->src_0_X) && opwright_repeats(sizes_->X_extents, sizes_->src_1_X);
-    const int64_t X_inner_ = repeats_ ? sizes_->X_extents[0] * short_ : short_;
-    const int64_t X_rows_ = repeats_ ? 1 : opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int again_ = opwright_short(sizes_->X_rank, sizes_->X_extents) && opwright_repeats(sizes_->X_extents, sizes_->dst_X) && opwright_repeats(sizes_->X_extents, sizes_->src_0_X) && opwright_repeats(sizes_->X_extents, sizes_->src_1_X);
+    const int64_t X_inner_ = again_ ? sizes_->X_extents[0] * short_ : short_;
+    const int64_t X_rows_ = again_ ? 1 : opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t src_0_X_step_ = sizes_->src_0_X[sizes_->X_rank - 1];
     const int64_t src_0_by_ = src_0_X_step_ != 0;
     const int64_t src_1_X_step_ = sizes_->src_1_X[sizes_->X_rank - 1];
     const int64_t src_1_by_ = src_1_X_step_ != 0;
-    const int64_t block_ = repeats_ ? opwright_short_rows(short_, 4096) : opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_0_X_step_ == src_0_by_ && src_1_X_step_ == src_1_by_ ? 4096 : opwright_min(opwright_apart(dst_X_step_, src_0_X_step_), opwright_apart(src_1_X_step_, 1)));
+    const int64_t block_ = again_ ? opwright_long(short_, 4096) : opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_0_X_step_ == src_0_by_ && src_1_X_step_ == src_1_by_ ? 4096 : opwright_min(opwright_apart(dst_X_step_, src_0_X_step_), opwright_apart(src_1_X_step_, 1)));
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     float src_0_cells_[2048];
-    const float * src_0_begin_ = opwright_repeated_f32(call_->src_0, sizes_->src_0_X, short_, repeats_ ? block_ : 0, src_0_cells_);
+    const float * src_0_begin_ = opwright_again_f32(call_->src_0, sizes_->src_0_X, short_, again_ ? block_ : 0, src_0_cells_);
     float src_1_cells_[2048];
-    const float * src_1_begin_ = opwright_repeated_f32(call_->src_1, sizes_->src_1_X, short_, repeats_ ? block_ : 0, src_1_cells_);
+    const float * src_1_begin_ = opwright_again_f32(call_->src_1, sizes_->src_1_X, short_, again_ ? block_ : 0, src_1_cells_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
@@ -55,9 +55,9 @@ static void minimum_f32_0_x(void *context_, int64_t part_)
         const int64_t whole_ = n_ / 16 * 16;
         const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 4, total_);
         float src_0_room_[512];
-        const float *restrict src_0_row_ = opwright_row_f32(src_0_begin_ == src_0_cells_ ? src_0_cells_ : src_0_begin_ + (src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, src_0_by_ ? n_ : 16, src_0_room_);
+        const float *restrict src_0_row_ = opwright_row_f32(src_0_begin_ + (src_0_begin_ == src_0_cells_ ? 0 : src_0_X_x_at_ + x * src_0_X_step_), src_0_X_step_, src_0_by_ ? n_ : 16, src_0_room_);
         float src_1_room_[512];
-        const float *restrict src_1_row_ = opwright_row_f32(src_1_begin_ == src_1_cells_ ? src_1_cells_ : src_1_begin_ + (src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, src_1_by_ ? n_ : 16, src_1_room_);
+        const float *restrict src_1_row_ = opwright_row_f32(src_1_begin_ + (src_1_begin_ == src_1_cells_ ? 0 : src_1_X_x_at_ + x * src_1_X_step_), src_1_X_step_, src_1_by_ ? n_ : 16, src_1_room_);
         for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
             float cells_[16];
             #pragma GCC unroll 1

@@ -472,6 +472,10 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
     const int64_t src_C = sizes_->src_C;
     const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
     const int64_t mode_word_ = sizes_->word_mode;
+    const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
+    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
@@ -479,10 +483,6 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
     const int64_t stats_B_step_ = sizes_->stats_B[sizes_->B_rank - 1];
     const int64_t stats_One = sizes_->stats_One;
     const int64_t stats_A_step_ = sizes_->stats_A[sizes_->A_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
-    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);

@@ -88,7 +88,7 @@ static inline int opwright_repeats(const int64_t *extents, const int64_t *stride
 }
 
 // How many cells a block of short rows has: whole rows, and whole lines of any type where so many fit.
-static inline int64_t opwright_short_rows(int64_t cells, int64_t maximum)
+static inline int64_t opwright_long(int64_t cells, int64_t maximum)
 {
     const int64_t most = opwright_min(maximum, 2048), lines = cells * (64 / opwright_min(cells & -cells, 64));
     const int64_t each = lines <= most ? lines : cells;
@@ -1026,7 +1026,7 @@ static inline float *opwright_kept_f32(float *at, int64_t step, int64_t n, float
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const float *opwright_repeated_f32(const float *from, const int64_t *strides, int64_t n, int64_t count, float *room)
+static inline const float *opwright_again_f32(const float *from, const int64_t *strides, int64_t n, int64_t count, float *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -1248,7 +1248,7 @@ static inline opwright_bf16 *opwright_kept_bf16(opwright_bf16 *at, int64_t step,
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const opwright_bf16 *opwright_repeated_bf16(const opwright_bf16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_bf16 *room)
+static inline const opwright_bf16 *opwright_again_bf16(const opwright_bf16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_bf16 *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -1443,7 +1443,7 @@ static inline opwright_f16 *opwright_kept_f16(opwright_f16 *at, int64_t step, in
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const opwright_f16 *opwright_repeated_f16(const opwright_f16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_f16 *room)
+static inline const opwright_f16 *opwright_again_f16(const opwright_f16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_f16 *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -1638,7 +1638,7 @@ static inline int32_t *opwright_kept_s32(int32_t *at, int64_t step, int64_t n, i
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const int32_t *opwright_repeated_s32(const int32_t *from, const int64_t *strides, int64_t n, int64_t count, int32_t *room)
+static inline const int32_t *opwright_again_s32(const int32_t *from, const int64_t *strides, int64_t n, int64_t count, int32_t *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -1833,7 +1833,7 @@ static inline double *opwright_kept_f64(double *at, int64_t step, int64_t n, dou
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const double *opwright_repeated_f64(const double *from, const int64_t *strides, int64_t n, int64_t count, double *room)
+static inline const double *opwright_again_f64(const double *from, const int64_t *strides, int64_t n, int64_t count, double *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -2028,7 +2028,7 @@ static inline int8_t *opwright_kept_s8(int8_t *at, int64_t step, int64_t n, int8
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const int8_t *opwright_repeated_s8(const int8_t *from, const int64_t *strides, int64_t n, int64_t count, int8_t *room)
+static inline const int8_t *opwright_again_s8(const int8_t *from, const int64_t *strides, int64_t n, int64_t count, int8_t *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -2223,7 +2223,7 @@ static inline uint8_t *opwright_kept_u8(uint8_t *at, int64_t step, int64_t n, ui
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_repeated_u8(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+static inline const uint8_t *opwright_again_u8(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -2418,7 +2418,7 @@ static inline uint8_t *opwright_kept_boolean(uint8_t *at, int64_t step, int64_t 
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_repeated_boolean(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+static inline const uint8_t *opwright_again_boolean(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -2613,7 +2613,7 @@ static inline uint8_t *opwright_kept_f8_e4m3(uint8_t *at, int64_t step, int64_t 
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_repeated_f8_e4m3(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+static inline const uint8_t *opwright_again_f8_e4m3(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -2808,7 +2808,7 @@ static inline uint8_t *opwright_kept_f8_e5m2(uint8_t *at, int64_t step, int64_t 
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_repeated_f8_e5m2(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+static inline const uint8_t *opwright_again_f8_e5m2(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -3003,7 +3003,7 @@ static inline uint8_t *opwright_kept_s4(uint8_t *at, int64_t step, int64_t n, ui
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_repeated_s4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+static inline const uint8_t *opwright_again_s4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -3198,7 +3198,7 @@ static inline uint8_t *opwright_kept_u4(uint8_t *at, int64_t step, int64_t n, ui
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_repeated_u4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+static inline const uint8_t *opwright_again_u4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -3393,7 +3393,7 @@ static inline int64_t *opwright_kept_s64(int64_t *at, int64_t step, int64_t n, i
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const int64_t *opwright_repeated_s64(const int64_t *from, const int64_t *strides, int64_t n, int64_t count, int64_t *room)
+static inline const int64_t *opwright_again_s64(const int64_t *from, const int64_t *strides, int64_t n, int64_t count, int64_t *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -3588,7 +3588,7 @@ static inline uint64_t *opwright_kept_u64(uint64_t *at, int64_t step, int64_t n,
 }
 
 // The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint64_t *opwright_repeated_u64(const uint64_t *from, const int64_t *strides, int64_t n, int64_t count, uint64_t *room)
+static inline const uint64_t *opwright_again_u64(const uint64_t *from, const int64_t *strides, int64_t n, int64_t count, uint64_t *room)
 {
     if (count == 0 || strides[0] != 0 || strides[1] != 1) {
         return from;
@@ -4804,6 +4804,81 @@ static inline float opwright_min_of(opwright_lanes sums)
 #else
     return opwright_min_of_f32(sums.of);
 #endif
+}
+
+#if defined(__AVX512F__)
+static inline __m512 opwright_half_of(opwright_lanes sums) { return _mm512_add_ps(sums.low, sums.high); }
+
+// The sums of lanes of four rows, each in the order of `opwright_sum_of`.
+static inline __m128 opwright_sums_of(__m512 a, __m512 b, __m512 c, __m512 d)
+{
+    const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+    const __m512 four = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+    const __m512 two = _mm512_add_ps(four, _mm512_permute_ps(four, 0x4e));
+    const __m512 one = _mm512_add_ps(two, _mm512_movehdup_ps(two));
+    return _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, one));
+}
+#endif
+
+// Adds the sum of each of some rows to a number.
+static inline void opwright_sum_rows_f32(const float *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes none = opwright_lanes_of(0.0f);
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 4 <= rows; i += 4) {
+        const float *const at = row + i * pitch;
+        const __m512 a = opwright_half_of(opwright_sum_row_f32(none, at, n));
+        const __m512 b = opwright_half_of(opwright_sum_row_f32(none, at + pitch, n));
+        const __m512 c = opwright_half_of(opwright_sum_row_f32(none, at + 2 * pitch, n));
+        const __m512 d = opwright_half_of(opwright_sum_row_f32(none, at + 3 * pitch, n));
+        _mm_storeu_ps(to + i, _mm_add_ps(_mm_loadu_ps(to + i), opwright_sums_of(a, b, c, d)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        to[i] += opwright_sum_of(opwright_sum_row_f32(none, row + i * pitch, n));
+    }
+}
+
+// Adds the sum of each of some rows to a number.
+static inline void opwright_sum_rows_bf16(const opwright_bf16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes none = opwright_lanes_of(0.0f);
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 4 <= rows; i += 4) {
+        const opwright_bf16 *const at = row + i * pitch;
+        const __m512 a = opwright_half_of(opwright_sum_row_bf16(none, at, n));
+        const __m512 b = opwright_half_of(opwright_sum_row_bf16(none, at + pitch, n));
+        const __m512 c = opwright_half_of(opwright_sum_row_bf16(none, at + 2 * pitch, n));
+        const __m512 d = opwright_half_of(opwright_sum_row_bf16(none, at + 3 * pitch, n));
+        _mm_storeu_ps(to + i, _mm_add_ps(_mm_loadu_ps(to + i), opwright_sums_of(a, b, c, d)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        to[i] += opwright_sum_of(opwright_sum_row_bf16(none, row + i * pitch, n));
+    }
+}
+
+// Adds the sum of each of some rows to a number.
+static inline void opwright_sum_rows_f16(const opwright_f16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes none = opwright_lanes_of(0.0f);
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 4 <= rows; i += 4) {
+        const opwright_f16 *const at = row + i * pitch;
+        const __m512 a = opwright_half_of(opwright_sum_row_f16(none, at, n));
+        const __m512 b = opwright_half_of(opwright_sum_row_f16(none, at + pitch, n));
+        const __m512 c = opwright_half_of(opwright_sum_row_f16(none, at + 2 * pitch, n));
+        const __m512 d = opwright_half_of(opwright_sum_row_f16(none, at + 3 * pitch, n));
+        _mm_storeu_ps(to + i, _mm_add_ps(_mm_loadu_ps(to + i), opwright_sums_of(a, b, c, d)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        to[i] += opwright_sum_of(opwright_sum_row_f16(none, row + i * pitch, n));
+    }
 }
 
 #endif

@@ -14,11 +14,30 @@ from typing import Any
 from ...derive.phases import Phase
 from ...language import expr
 from .. import nodes
-from ..nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, DeclareArray, Expr, For, Index, Name, Stmt
+from ..nodes import (
+    ONE,
+    ZERO,
+    Assign,
+    Binary,
+    Call,
+    Conditional,
+    Declare,
+    DeclareArray,
+    Do,
+    Expr,
+    For,
+    If,
+    Index,
+    Name,
+    Stmt,
+    Unary,
+    both,
+)
 from .elements import Elements
 
 TASKS = 16  # of a group, at most: the lanes of a vector
 CELLS = 2048  # of all rows of a group, which stay in the first-level cache
+OF_ROWS = {f"opwright_sum_rows_{dtype}" for dtype in ("f32", "bf16", "f16")}  # calls that take rows of many tasks
 TASK, GROUP, COUNT = Name("t_"), Name("group_"), Name("tasks_")
 
 
@@ -32,6 +51,7 @@ class Grouped:
     steps: Sequence[Sequence[Stmt]]
     rows: Mapping[str, str]  # arrays with a row for each task: the type of their cells
     length: Expr  # of a row
+    letter: str  # of the tasks, the fastest
 
 
 def task_of_group() -> Expr:
@@ -72,8 +92,27 @@ def in_groups(found: Grouped, first: Expr, end: Expr) -> list[Stmt]:
     bodies += [tuple(_placed(statement, places) for statement in step) for step in found.steps]
     arrays = (DeclareArray(f"{one.name}_of_", one.c_type, TASKS) for one in begins)
     count = Declare(COUNT.name, Call("opwright_min", (GROUP, Binary("-", end, Name("task_")))))
-    loops = (For(TASK.name, ZERO, COUNT, body) for body in bodies)
+    last = Binary("-", COUNT, ONE)
+    begin, past = (Index(Name(f"{found.letter}_of_"), at) for at in (ZERO, last))
+    follow = Binary("==", past, Binary("+", begin, last)) if found.letter in places else None
+    loops = [stmt for body in bodies for stmt in _of_group(body, follow)]
     return [*_before(found), For("task_", first, end, (count, *arrays, *loops), step=GROUP)]
+
+
+def _of_group(body: Sequence[Stmt], follow: Expr | None) -> list[Stmt]:
+    """The loop over the tasks of a group; a call that sums up a row of a task takes rows that follow one another."""
+    loop: Stmt = For(TASK.name, ZERO, COUNT, tuple(body))
+    whole = body[0] if len(body) == 2 else None
+    sums = whole.body[0] if isinstance(whole, If) else None
+    call = sums.call if isinstance(sums, Do) else None
+    if follow is None or not isinstance(whole, If) or not isinstance(call, Call) or call.function not in OF_ROWS:
+        return [loop]
+    row, pitch, cells, _, to = (_placed(one, {TASK.name: ZERO}) for one in call.arguments)
+    together = both([whole.condition, follow])
+    return [
+        If(together, (Do(Call(call.function, (row, pitch, cells, COUNT, to))),)),
+        If(Unary("!", together), (loop,)),
+    ]
 
 
 def _before(found: Grouped) -> list[Stmt]:

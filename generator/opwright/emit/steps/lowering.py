@@ -20,7 +20,7 @@ from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Expr, For, If, Index, Member, Name, Stmt
-from . import choices, close, endings, fusion, planes, quotients, repeats, wholes
+from . import choices, close, endings, fusion, planes, quotients, repeats, row_sums, wholes
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
@@ -298,7 +298,10 @@ class Lowering(Tasks):
             updated(values, one.operator, self.element(one.target), _lanes_total(row, one, name), one.source)
             for name, (one, _) in steps.items()
         ]
-        return self.looped(walk.outer, walk.bounds, [*begun, *inner, *totals], part.source)
+        made = self.looped(walk.outer, walk.bounds, [*begun, *inner, *totals], part.source)
+        alone = row.stands() and not (tests or walk.outer)
+        whole = row_sums.whole(self, part, walk.reduced, walk.bounds) if alone else None
+        return (whole, If(nodes.Unary("!", whole.condition), made, source=part.source)) if whole else made
 
     def beside(self, part: Part) -> tuple[Part, ...]:
         """The steps that follow a reduction and walk the same cells in the same loops: rows are read once for all.

@@ -16,7 +16,7 @@ from ..nodes import ONE, ZERO, Binary, Call, Conditional, Declare, DeclareArray,
 from .elements import SIZES, Elements, expr_name
 
 CELLS = 2048  # of a buffer, at most: several stay in the first-level cache
-REPEATS, SHORT = Name("repeats_"), Name("short_")
+REPEATS, SHORT = Name("again_"), Name("short_")
 
 
 def begun(elements: Elements) -> None:
@@ -40,7 +40,7 @@ def block(elements: Elements, maximum: Expr, otherwise: Expr) -> Expr:
     if REPEATS.name not in elements.declared:
         return otherwise
     longest = maximum.yes if isinstance(maximum, Conditional) else maximum  # all of these rows lie as they stand
-    return Conditional(REPEATS, Call("opwright_short_rows", (SHORT, longest)), otherwise)
+    return Conditional(REPEATS, Call("opwright_long", (SHORT, longest)), otherwise)
 
 
 def begin(elements: Elements, read: Read, step: Expr) -> Expr:
@@ -51,12 +51,12 @@ def begin(elements: Elements, read: Read, step: Expr) -> Expr:
     cells = Name(f"{read.tensor}_cells_")
     if not any(isinstance(one, Declare) and one.name == name for one in elements.repeated):
         count, c_type = Conditional(REPEATS, Name("block_"), ZERO), elements.c_type(read.tensor)
-        found = Call(f"opwright_repeated_{dtype}", (Name(read.tensor), _strides(elements, read), SHORT, count, cells))
+        found = Call(f"opwright_again_{dtype}", (Name(read.tensor), _strides(elements, read), SHORT, count, cells))
         elements.repeated += [
             DeclareArray(cells.name, c_type, CELLS),
             Declare(name, found, f"const {c_type} *", changes=True),
         ]
-    return Conditional(Binary("==", Name(name), cells), cells, Binary("+", Name(name), elements.place(read)))
+    return Binary("+", Name(name), Conditional(Binary("==", Name(name), cells), ZERO, elements.place(read)))
 
 
 def _possible(elements: Elements) -> bool:

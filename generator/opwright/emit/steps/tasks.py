@@ -198,7 +198,7 @@ class Tasks(Loops):
         begins = [*(Declare(name, Name(name)) for name, _ in digits), *self.of_task(), *self.numbers()]
         length = nodes.chain("*", [self.extent(self.lanes, number) for _, number in self.copies(self.lanes)], ONE)
         advance = self.next_task(digits, {}) if counts else ()
-        group = Grouped(() if counts else numbered, begins, advance, steps, rows, length)
+        group = Grouped(() if counts else numbered, begins, advance, steps, rows, length, digits[-1][0])
         loop = in_groups(group, first, end)
         always = by_letter(self.wholes, ()).get("", [])
         # which must not divide by an extent of 0
