@@ -303,10 +303,11 @@ class Validator:
     def closure(self, names: Sequence[str]) -> tuple[Facts, dict[str, str]]:
         """Everything that follows from the attributes and the shapes of some tensors, and the arrangement of each.
 
-        Unambiguous tensors come first and optional inputs last, which never decide the meaning of others.
+        The stated shape of an output comes after the inputs, and optional ones last, which never decide the meaning of
+        others.
         """
         facts, arrangements, computed = dict(self.given), dict[str, str](), set[str]()
-        order = sorted(names, key=lambda n: (self.op.tensor(n).optional, len(self.op.tensor(n).arrangements) > 1))
+        order = sorted(names, key=lambda n: (self.op.tensor(n).optional, self.op.tensor(n) in self.op.outputs))
 
         def grow() -> bool:
             known = len(computed)
