@@ -214,6 +214,23 @@ def test_inf_and_nan_beside_the_taps_of_few_channels_do_not_reach_the_result(lay
         )
 
 
+@pytest.mark.parametrize("layout", ["NCX", "NXC"])
+def test_inf_and_nan_of_channels_alone_reach_exactly_the_cells_that_their_taps_reach(layout: str) -> None:
+    """Groups of one channel: what pairs rows multiplies no element by a weight of zero beside it."""
+    random = rng("alone", layout)
+    for number in range(24):
+        channels, height, width = (int(random.integers(*ends)) for ends in [(1, 50), (3, 12), (3, 24)])
+        dilations = [int(random.integers(1, 3)), 1]
+        attributes = PLAIN_2D | {"dilations": dilations, "pads_begin": [int(i) for i in random.integers(0, 3, 2)]}
+        attributes |= {"pads_end": [2, 1], "data_format": layout, "weights_format": "OIX", "groups": channels}
+        src = random.integers(-2, 3, (2, channels, height, width) if layout == "NCX" else (2, height, width, channels))
+        src, weights = src.astype(BF16), random.integers(-1, 2, (channels, 1, 3, 3)).astype(BF16)
+        check(Call("Convolution", (src, weights), attributes))
+        for array, count in [(src, 9), (weights, 1)][: 1 + number % 2]:
+            array.reshape(-1)[random.integers(0, array.size, count)] = random.choice([np.inf, -np.inf, np.nan], count)
+        check(Call("Convolution", (src, weights), attributes))
+
+
 # One rounding
 
 

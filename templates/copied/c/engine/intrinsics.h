@@ -71,6 +71,15 @@ typedef uint8_t __mmask8;
     (__mmask16)__builtin_ia32_ptestmd512((opwright_v16si)(a), (opwright_v16si)(b), OPWRIGHT_EVERY)
 #define _mm256_testz_si256(a, b) __builtin_ia32_ptestz256(a, b)
 
+#define _mm512_permutexvar_epi16(lanes, v)                                                                             \
+    (__m512i)__builtin_ia32_permvarhi512_mask((opwright_v32hi)(v), (opwright_v32hi)(lanes),                             \
+                                              OPWRIGHT_UNREAD(opwright_v32hi), (__mmask32)-1)
+#define _mm512_maskz_mov_epi16(there, v)                                                                               \
+    (__m512i)__builtin_ia32_movdquhi512_mask((opwright_v32hi)(v), (opwright_v32hi){0}, there)
+#define _mm512_castsi256_si512(v) (__m512i)__builtin_ia32_si512_256si((opwright_v8si)(v))
+#define _mm512_inserti64x4(a, b, half)                                                                                 \
+    (__m512i)__builtin_ia32_inserti64x4_mask((__m512i)(a), (opwright_v4di)(b), half, OPWRIGHT_UNREAD(__m512i), (__mmask8)-1)
+
 // Integers.
 #define _mm512_madd_epi16(a, b)                                                                                        \
     (__m512i)__builtin_ia32_pmaddwd512_mask((opwright_v32hi)(a), (opwright_v32hi)(b), OPWRIGHT_UNREAD(opwright_v16si), \
