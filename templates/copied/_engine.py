@@ -61,7 +61,7 @@ FILES: dict[str, Mapping[str, tuple[str, ...]]] = {
         "plain.c": (),
     },
     "contraction": {"contraction.c": (), "tiles.c": (QUICKLY,)},
-    "bytes": {"contraction_bytes.c": ()},
+    "bytes": {"contraction_bytes.c": (), "tiles.c": (QUICKLY,)},
     "window_bytes": {"window_bytes.c": ()},
     "channelwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
 }

@@ -58,7 +58,7 @@ INLINE void amx_configure(int64_t rows, int64_t below, int64_t units) {
 }
 
 // Vectors of `units` units, fewer than a register has, `wide` of each side by side, and zeros behind them.
-INLINE void amx_fill(const float *from, int64_t step, int64_t units, int wide, float *to) {
+INLINE void amx_fill(const real *from, int64_t step, int64_t units, int wide, real *to) {
     for (int64_t u = 0; u < AMX_UNITS; u++)
         for (int v = 0; v < wide; v++, to += LANES)
             vec_store(to, u < units ? vec_load(from + u * step + v * LANES) : (vec){0});

@@ -155,8 +155,6 @@ INLINE ivec few_load(const uint8_t *from, int64_t terms, bool is_signed) {
     return units_of(part, is_signed, false);
 }
 
-ADD_LANES(add_integers, ivec)
-
 // Sums of columns over lanes. One column at a time is a single stream through memory, which is the bottleneck of few rows.
 INLINE void few_lanes(const few *f, const uint8_t *right, const int32_t *left, int32_t *sums, int rows, int columns, int chains) {
     const opwright_contraction *q = f->q;
@@ -183,7 +181,7 @@ INLINE void few_lanes(const few *f, const uint8_t *right, const int32_t *left, i
             whole[c] = sum[r][c][0];
             UNROLL for (int a = 1; a < chains; a++) whole[c] += sum[r][c][a];
         }
-        const ivec added = add_integers(whole, columns);
+        const ivec added = add_lanes(whole, columns);
         memcpy(sums + r * FEW_COLUMNS, &added, (size_t)columns * sizeof *sums);
     }
 }

@@ -5,14 +5,8 @@
 #define OPWRIGHT_CONTRACTION_COPY_H
 
 #include "contraction.h"
-#include "lines.h"
 #include "problem.h"
-
-#if defined(OPWRIGHT_BYTES)
-typedef uint8_t copied_elem;
-#else
-typedef elem copied_elem;
-#endif
+#include "widths.h"
 
 static int64_t copied_cells(const opwright_copied *c) {
     int64_t cells = c->wanted ? 1 : 0;
@@ -23,12 +17,12 @@ static int64_t copied_cells(const opwright_copied *c) {
 
 // Of a cell that is read: those that are widened are of the type of sums.
 static int64_t cell_bytes(const opwright_copied *c) {
-    return c->wanted > 1 ? (int64_t)sizeof(real) : (int64_t)sizeof(copied_elem);
+    return c->wanted > 1 ? (int64_t)sizeof(real) : (int64_t)sizeof(elem);
 }
 
 static int64_t copied_bytes(const opwright_copied *c) { return whole_lines(copied_cells(c) * cell_bytes(c)); }
 
-#if (defined(OPWRIGHT_F32) && !defined(OPWRIGHT_BYTES)) || defined(OPWRIGHT_F64) || defined(OPWRIGHT_WIDE_TAPS)
+#if defined(OPWRIGHT_F32) || defined(OPWRIGHT_F64) || defined(OPWRIGHT_WIDE_TAPS)
 #define OPWRIGHT_WIDENS
 #endif
 
@@ -98,8 +92,8 @@ INLINE void copy_line(const copying *k, int64_t at, int64_t step, void *line, in
         return;
     }
 #endif
-    copied_elem *const to = line;
-    const copied_elem *from = (const copied_elem *)k->from + at;
+    elem *const to = line;
+    const elem *from = (const elem *)k->from + at;
     if (step == 1 && end > begin)
         memcpy(to + begin, from, (size_t)(end - begin) * sizeof *to);
     else
@@ -108,14 +102,14 @@ INLINE void copy_line(const copying *k, int64_t at, int64_t step, void *line, in
 }
 
 // A line of a bounded operand; `inside` tells whether its cells are.
-static void copy_bounded(const copying *k, int64_t at, int64_t step, copied_elem *to, bool inside) {
+static void copy_bounded(const copying *k, int64_t at, int64_t step, elem *to, bool inside) {
     const opwright_copied *c = k->c;
     const int64_t last = c->axes - 1, begin = inside ? c->begin[last] : k->length, end = inside ? c->end[last] : k->length;
     for (int64_t i = 0; i < begin; i++)
-        to[i] = (copied_elem)c->fill;
+        to[i] = (elem)c->fill;
     copy_line(k, at, step, to, begin, end);
     for (int64_t i = end; i < k->length; i++)
-        to[i] = (copied_elem)c->fill;
+        to[i] = (elem)c->fill;
 }
 
 // Lines along the last axis, one after the other.
@@ -150,9 +144,9 @@ static void copy_task(const void *context, int64_t task, int64_t worker) {
 }
 
 // The operand to read: in place, or its copy in `to`.
-static const copied_elem *copied_operand(const opwright_copied *c, const void *from, void *to, const opwright_team *team) {
+static const elem *copied_operand(const opwright_copied *c, const void *from, void *to, const opwright_team *team) {
     if (!c->wanted)
-        return (const copied_elem *)from + c->first;
+        return (const elem *)from + c->first;
     const int64_t cells = copied_cells(c), length = c->axes ? c->extent[c->axes - 1] : 1;
     if (cells > 0) {
         const copying k = {c, from, to, length, cells / length, max(1, COPIED_CELLS / length)};
@@ -162,7 +156,7 @@ static const copied_elem *copied_operand(const opwright_copied *c, const void *f
 }
 
 typedef struct {
-    const copied_elem *left, *right;
+    const elem *left, *right;
     void *rest; // the scratch behind the copies
 } copies;
 

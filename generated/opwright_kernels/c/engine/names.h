@@ -22,8 +22,7 @@ typedef uint16_t elem;
 typedef double elem;
 #elif defined(OPWRIGHT_BYTES)
 #define OPWRIGHT_DTYPE bytes
-#define OPWRIGHT_F32 // other code treats elements as f32
-typedef float elem;
+typedef uint8_t elem;
 #elif defined(OPWRIGHT_SQUARES) || defined(OPWRIGHT_DISTANCES)
 #if defined(OPWRIGHT_SQUARES)
 #define OPWRIGHT_DTYPE squares
@@ -40,13 +39,15 @@ typedef float elem;
 // The type of sums, of which vectors are made.
 #if defined(OPWRIGHT_F64)
 typedef double real;
+#elif defined(OPWRIGHT_BYTES)
+typedef int32_t real;
 #else
 typedef float real;
 #endif
 
-// The type of stored y and x: elements, or with OPWRIGHT_WIDE floats, for code that continues with sums.
-#if defined(OPWRIGHT_WIDE)
-typedef float sum_cell;
+// The type of stored y and x: elements, or with OPWRIGHT_WIDE floats, for code that continues with sums; of bytes, sums.
+#if defined(OPWRIGHT_WIDE) || defined(OPWRIGHT_BYTES)
+typedef real sum_cell;
 #else
 typedef elem sum_cell;
 #endif

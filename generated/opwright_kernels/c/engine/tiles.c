@@ -5,7 +5,9 @@
 // because they take as long to compile as the rest of channels.c.
 
 #include "tile.h"
-#if OPWRIGHT_AMX
+#if OPWRIGHT_AMX && defined(OPWRIGHT_BYTES)
+#include "bytes_amx.h"
+#elif OPWRIGHT_AMX
 #include "tile_amx.h"
 #endif
 
@@ -37,6 +39,10 @@ INLINE void finish(const operands *o, const int MR, const int NB, int64_t row, v
     const real *const bias = o->bias;
     const int64_t bias_row = o->bias_row, bias_vector = o->bias_vector;
     EACH_ROW EACH_VECTOR sum[m][b] += vec_load(bias + m * bias_row + b * bias_vector);
+#if defined(OPWRIGHT_BYTES)
+    if (o->off)
+        EACH_ROW EACH_VECTOR sum[m][b] += o->off[m];
+#endif
     sum_cell *const cells = o->out;
     real *const sums = o->out;
     if (o->streamed)
@@ -369,7 +375,7 @@ tile_function *const TILE_TABLE[MAX_WIDE + 1][MAX_HIGH + 1] = {
 #endif
 };
 
-#if !defined(OPWRIGHT_F64) // windows only
+#if !defined(OPWRIGHT_F64) && !defined(OPWRIGHT_BYTES) // windows only
 // Single steps in place of runs, for sums too short to have any.
 INLINE void step_tile(const operands *o, const int MR, const int NB) {
     const int64_t row = o->scalar_row, out_row = o->out_row;

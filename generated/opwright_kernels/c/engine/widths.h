@@ -40,7 +40,7 @@
 #define OPWRIGHT_AMX 0
 #endif
 
-typedef real vec __attribute__((vector_size(VECTOR_BYTES)));
+typedef real vec __attribute__((vector_size(VECTOR_BYTES))); // of integers for bytes
 #if defined(OPWRIGHT_F64)
 typedef int64_t ivec __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint64_t uvec __attribute__((vector_size(VECTOR_BYTES)));

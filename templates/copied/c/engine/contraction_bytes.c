@@ -8,19 +8,8 @@
 #include "contraction_bytes_few.h"
 #include "contraction_copy.h"
 
-#if OPWRIGHT_AMX
-#include "bytes_amx.h"
-#define MAX_TILE 32 // of WIDE vectors
-#elif LANES == 16
-#define MAX_TILE 14
-#define TILES_OF(T, NB) T(1, NB) T(2, NB) T(3, NB) T(4, NB) T(5, NB) T(6, NB) T(7, NB) T(8, NB) T(9, NB) T(10, NB) \
-    T(11, NB) T(12, NB) T(13, NB) T(14, NB)
-#else
-#define MAX_TILE 6
-#define TILES_OF(T, NB) T(1, NB) T(2, NB) T(3, NB) T(4, NB) T(5, NB) T(6, NB)
-#endif
-
 enum {
+    MAX_TILE = MAX_2,
     WIDE = 2,                // vectors of a panel; the last one has what is left, but of AMX
     CHUNK = 512,             // units that are processed at a time
     PITCH = CHUNK + 16,      // from a row of copied left to the next: a constant, so that tiles need one address
@@ -59,6 +48,9 @@ typedef struct call {
     int64_t first, vectors; // of the stage
 } call;
 
+// Whether tiles store sums to out themselves.
+static bool stores(const opwright_contraction *q) { return !q->finished && q->sums == 0 && q->out_column == 1; }
+
 // Lanes are the contiguous axis of out, or the longer one.
 static bool exchanges(const opwright_contraction *q) {
     if (q->term_axes > 0)
@@ -87,7 +79,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     if (!p->alone && workers > 1)
         p->block = max(1, min(p->block, p->tiles / (PARTS * workers)));
     p->rows = p->block * MAX_TILE;
-    const bool stored = OPWRIGHT_AMX && p->chunks == 1 && !q->finished && q->sums == 0 && q->out_column == 1;
+    const bool stored = OPWRIGHT_AMX && p->chunks == 1 && stores(q);
     p->share = min(p->stage, max(1, (stored ? HELD_AMX : HELD) / (p->rows * LANES * 4) / WIDE) * WIDE);
     const int64_t wanted = ceil_div(PARTS * workers, ceil_div(p->tiles, p->block)); // shares of a block
     if (stored && !p->alone && workers > 1)
@@ -264,129 +256,53 @@ static void pack_right(const call *c, const uint8_t *right, ivec *packed, int32_
     }
 }
 
-// Rows of scalars against a panel. Sums of the chunks before are in `sums`; after the last chunk, they are corrected.
-typedef struct byte_tile {
-    const int32_t *scalars;
-    int64_t pitch; // bytes from a row of them to the next
-    const ivec *panel;
-    int64_t units;
-    int32_t *sums, *to; // before and after, and the distances of their rows
-    int64_t row, to_row;
-    int64_t cells; // of the last vector that are stored to `to`
-    bool begins, corrected;
-    const int32_t *columns, *off; // what is added to each column, and to each row
-} byte_tile;
-
-#if OPWRIGHT_AMX
-static void multiplied(const opwright_contraction *q, int64_t rows, int64_t width, const byte_tile *o) {
-    const int64_t cells = (width - 1) * LANES + o->cells;
-    // Registers are stored to whole lines of memory, other sums through a buffer: 1000x1000x1000 0.65 of the time (Intel Xeon,
-    // Emerald Rapids, gcc 12.2).
-    const bool whole = !o->corrected && cells == 2 * LANES && ((uintptr_t)o->to | (uintptr_t)o->to_row * 4) % 64 == 0;
-    int32_t buffer[MAX_TILE * WIDE * LANES] __attribute__((aligned(64)));
-    int32_t *const to = whole ? o->to : buffer;
-    const int64_t row = whole ? o->to_row : WIDE * LANES;
-#define OF_ROWS(BELOW, LEFT, RIGHT) \
-    amx_bytes(o->scalars, o->pitch, o->panel, o->units, o->sums, o->row, to, row, o->begins, rows, BELOW, LEFT, RIGHT)
-#define OF_SIGNS(LEFT, RIGHT) (rows > AMX_ROWS ? OF_ROWS(true, LEFT, RIGHT) : OF_ROWS(false, LEFT, RIGHT))
-    if (q->left_signed)
-        q->right_signed ? OF_SIGNS(true, true) : OF_SIGNS(true, false);
-    else
-        q->right_signed ? OF_SIGNS(false, true) : OF_SIGNS(false, false);
-    for (int64_t m = 0; m < rows && !whole; m++)
-        for (int64_t l = 0; l < cells; l += LANES) {
-            ivec sum, column;
-            memcpy(&sum, buffer + m * row + l, sizeof sum);
-            memcpy(&column, o->columns + l, sizeof column);
-            vec_store_part((float *)(void *)(o->to + m * o->to_row + l), (vec)(sum + column + o->off[m]), min(LANES, cells - l));
-        }
-}
-#else
-// The sums of a tile, corrected; `whole`: those of all lanes.
-INLINE void put_tile(const byte_tile *o, int MR, int NB, bool whole, ivec sum[MAX_TILE][WIDE]) {
-    UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) {
-        ivec before = {0}, column;
-        if (!o->begins)
-            memcpy(&before, o->sums + m * o->row + b * LANES, sizeof before);
-        memcpy(&column, o->columns + b * LANES, sizeof column);
-        const ivec after = sum[m][b] + before + column + o->off[m]; // the address of a sum would keep all of them in memory
-        if (whole || b < NB - 1)
-            memcpy(o->to + m * o->to_row + b * LANES, &after, sizeof after);
-        else
-            vec_store_part((float *)(void *)(o->to + m * o->to_row + b * LANES), (vec)after, o->cells);
-    }
-}
-
-INLINE void sums_of(const byte_tile *o, int MR, int NB) {
-    ivec sum[MAX_TILE][WIDE]; // literals: an array of variable length would stay in memory
-    UNROLL for (int m = 0; m < MR; m++) UNROLL for (int b = 0; b < NB; b++) sum[m][b] = (ivec){0};
-    for (int64_t u = 0; u < o->units; u++) {
-        ivec x[WIDE];
-        UNROLL for (int b = 0; b < NB; b++) x[b] = o->panel[u * NB + b];
-        UNROLL for (int m = 0; m < MR; m++) {
-            const ivec s = (ivec){0} + o->scalars[m * PITCH + u];
-            UNROLL for (int b = 0; b < NB; b++) sum[m][b] = dotted(sum[m][b], s, x[b]);
-        }
-    }
-    o->cells == LANES ? put_tile(o, MR, NB, true, sum) : put_tile(o, MR, NB, false, sum);
-}
-
-typedef void tile_of(const byte_tile *);
-#define DEFINE(MR, NB)                                                                                                 \
-    static void tile_##MR##x##NB(const byte_tile *o) { sums_of(o, MR, NB); }
-TILES_OF(DEFINE, 1)
-TILES_OF(DEFINE, 2)
-#define LISTED(MR, NB) tile_##MR##x##NB,
-static tile_of *const TILE_OF[WIDE + 1][MAX_TILE + 1] = {{0}, {0, TILES_OF(LISTED, 1)}, {0, TILES_OF(LISTED, 2)}};
-
-static void multiplied(const opwright_contraction *q, int64_t rows, int64_t width, const byte_tile *o) {
-    (void)q;
-    TILE_OF[width][rows](o);
-}
-#endif
-
-// Tiles [tile, last) against vectors [first, first + count) of the stage. Tiles store sums themselves, if nothing is
-// converted.
+// Tiles [tile, last) against vectors [first, first + count) of the stage. Tiles store whole vectors of sums themselves, if
+// nothing is converted.
 static void multiply(const call *c, const uint8_t *left, const ivec *packed, const int32_t *columns, char *own, int64_t at,
                      int64_t tile, int64_t last, int64_t first, int64_t count, int64_t worker) {
-    static const int32_t zeros[WIDE * LANES + MAX_TILE];
+    static const int32_t zeros[WIDE * LANES];
     const plan *p = c->p;
     const opwright_contraction *q = &p->q;
     const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, column = (c->first + first) * LANES;
-    const int64_t cells = min(count * LANES, q->columns - column);
-    const bool stored = !c->out.finish && q->sums == 0 && q->out_column == 1;
+    const int64_t cells = min(count * LANES, q->columns - column), pitch = p->share * LANES;
+    const int64_t whole = cells / LANES, stored = !stores(q) ? 0 : whole == count ? count : whole / WIDE * WIDE; // vectors
     int32_t *off = (int32_t *)(void *)own, *copy = off + p->rows, *sums = (int32_t *)(void *)(own + p->left_bytes);
-    at += row * q->out_row + column * q->out_column;
+    const sink put = sink_at(q, c->out, at + row * q->out_row + column * q->out_column);
+    columns = p->left_zero != 0 ? columns + first * LANES : 0;
     memset(off, 0, (size_t)rows * sizeof *off);
     for (int64_t chunk = 0; chunk < p->chunks; chunk++) {
-        const int64_t units = chunk_units(p, chunk);
         const bool ends = chunk == p->chunks - 1;
         if (!p->in_place)
             copy_left(c, left, chunk, row, rows, copy);
         if (p->right_zero != 0)
             for (int64_t m = 0; m < rows; m++)
-                off[m] -= p->right_zero * left_sum(copy + m * PITCH, units, q->left_signed);
-        byte_tile o = {.units = units, .pitch = p->pitch, .row = p->share * LANES, .begins = chunk == 0};
-        o.corrected = ends && (p->left_zero != 0 || p->right_zero != 0);
+                off[m] -= p->right_zero * left_sum(copy + m * PITCH, chunk_units(p, chunk), q->left_signed);
+        const run here = {0, 0, chunk_units(p, chunk)};
+        operands o = {.scalar_row = p->pitch, .runs = &here, .run_count = 1, .left_signed = q->left_signed, .right_signed = q->right_signed};
         const uint8_t *const scalars = p->in_place ? left + row * q->left_row + chunk * CHUNK * GROUP : (const uint8_t *)copy;
         for (int64_t v = 0; v < count; v += WIDE) {
             const int64_t width = panel_width(v, count);
+            const bool direct = ends && v < stored;
+            const int32_t *const added = columns ? columns + v * LANES : zeros;
+            o.step = width * LANES, o.out_row = direct ? q->out_row : pitch;
+            o.bias_row = chunk > 0 ? pitch : 0, o.bias_vector = LANES;
+            o.vectors = (const unit *)(const void *)(packed + chunk * CHUNK * c->vectors + (first + v) * here.length);
             for (int64_t t = tile; t < last; t++) {
                 const int64_t m = tile_row(p, t) - row, height = tile_row(p, t + 1) - row - m;
-                const bool direct = ends && stored;
-                o.scalars = (const int32_t *)(const void *)(scalars + m * p->pitch);
-                o.panel = packed + chunk * CHUNK * c->vectors + (first + v) * units;
-                o.sums = o.to = sums + (m * p->share + v) * LANES, o.to_row = o.row, o.cells = LANES;
-                if (direct)
-                    o.to = (int32_t *)(void *)c->out.out + at + m * q->out_row + v * LANES, o.to_row = q->out_row, o.cells = min(LANES, cells - (v + width - 1) * LANES);
-                o.columns = ends && p->left_zero != 0 ? columns + (first + v) * LANES : zeros;
-                o.off = ends ? off + m : zeros;
-                multiplied(q, height, width, &o);
+                int32_t *const sum = sums + m * pitch + v * LANES;
+                o.scalars = unit_at((const unit *)(const void *)scalars, m * p->pitch);
+                o.bias = chunk > 0 ? sum : added;
+                o.off = ends && p->right_zero != 0 ? off + m : 0;
+                o.out = direct ? (int32_t *)(void *)put.out + m * q->out_row + v * LANES : sum;
+                TILE_TABLE[width][height](&o);
             }
         }
     }
-    for (int64_t n = 0; n < cells && !stored; n += PIECE)
-        put_rows(q, &c->out, at + n * q->out_column, sums + n, p->share * LANES, rows, min(PIECE, cells - n), worker);
+    for (int64_t m = 0; m < rows && stores(q); m++)
+        for (int64_t n = stored * LANES; n < cells; n += LANES)
+            vec_store_part((int32_t *)(void *)put.out + m * q->out_row + n, vec_load(sums + m * pitch + n), min(LANES, cells - n));
+    for (int64_t n = 0; n < cells && !stores(q); n += PIECE)
+        put_rows(q, &c->out, at + row * q->out_row + (column + n) * q->out_column, sums + n, pitch, rows, min(PIECE, cells - n), worker);
 }
 
 static int64_t worker_bytes(const plan *p) { return p->left_bytes + p->sums_bytes + (p->alone ? p->right_bytes : 0); }
@@ -456,7 +372,8 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
     if (p.q.term_axes > 0)
         find_runs(&p, runs);
     scratch = (char *)runs + runs_bytes(&p);
-    call c = {.p = &p, .left = left, .right = right, .out = {out, 0, finish, context}, .packed = scratch, .runs = runs};
+    const sink whole = {out, 0, finish, context};
+    call c = {.p = &p, .left = left, .right = right, .out = whole, .packed = scratch, .runs = runs};
     c.columns = (int32_t *)(void *)(c.packed + p.units * p.stage);
     c.workers = (char *)scratch + (p.alone ? 0 : p.right_bytes);
     c.vectors = p.vectors;
@@ -464,12 +381,11 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
         opwright_run(team, product_task, &c, p.products);
         return;
     }
-    const int64_t size = p.q.sums < 2 ? 4 : 8;
     for (int64_t product = 0; product < p.products; product++) {
         int64_t left_at, right_at, out_at_;
         product_at(&p.q, product, &left_at, &right_at, &out_at_);
         c.left = left + left_at, c.right = right + right_at;
-        c.out = (sink){finish ? out : (char *)out + out_at_ * size, out_at_, finish, context};
+        c.out = sink_at(&p.q, whole, out_at_);
         for (c.first = 0; c.first < p.vectors; c.first += p.stage) {
             c.vectors = min(p.stage, p.vectors - c.first);
             opwright_run(team, pack_task, &c, ceil_div(c.vectors, PACKED));

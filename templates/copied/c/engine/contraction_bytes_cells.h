@@ -37,10 +37,13 @@ INLINE ivec units_of(const uint8_t *from, bool is_signed, bool left) {
         units ^= (int32_t)0x80808080;
 #else
     (void)left;
-    int16_t terms[GROUP * LANES];
-    for (int i = 0; i < GROUP * LANES; i++)
-        terms[i] = is_signed ? (int8_t)from[i] : from[i];
-    memcpy(&units, terms, sizeof units);
+    // Vectors, since gcc 12 widens such a loop cell by cell.
+    typedef int8_t narrow_terms __attribute__((vector_size(GROUP * LANES)));
+    typedef int16_t terms __attribute__((vector_size(2 * GROUP * LANES)));
+    narrow_terms narrow;
+    memcpy(&narrow, from, sizeof narrow);
+    const terms wide = __builtin_convertvector(narrow, terms);
+    units = (ivec)(is_signed ? wide : wide & 0xff);
 #endif
     return units;
 }

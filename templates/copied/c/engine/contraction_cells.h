@@ -4,10 +4,20 @@
 #define OPWRIGHT_CONTRACTION_CELLS_H
 
 #include "contraction.h"
-#include "lines.h"
 #include "problem.h"
+#include "tile.h"
+#if !defined(OPWRIGHT_BYTES)
+#include "lines.h"
+#endif
 
-static inline int64_t cell_size(const opwright_contraction *q) { return q->elements ? (int64_t)sizeof(elem) : (int64_t)sizeof(real); }
+// The bytes of a cell of out.
+static inline int64_t cell_size(const opwright_contraction *q) {
+#if defined(OPWRIGHT_BYTES)
+    return q->sums < 2 ? 4 : 8;
+#else
+    return q->elements ? (int64_t)sizeof(elem) : (int64_t)sizeof(real);
+#endif
+}
 
 // The transposed product: columns and rows exchanged, right and left.
 static inline void exchange(opwright_contraction *q) {
@@ -47,6 +57,7 @@ static inline sink sink_at(const opwright_contraction *q, sink s, int64_t at) {
     return s;
 }
 
+#if !defined(OPWRIGHT_BYTES) // whose sums are converted
 // A vector of sums to `count` cells of out, or as many as it has.
 static inline void store_cells(const opwright_contraction *q, char *out, vec sums, int64_t count) {
     const int64_t step = q->out_column;
@@ -73,5 +84,6 @@ static inline void put_sums(const opwright_contraction *q, const sink *s, int64_
         for (int64_t i = 0; i < count; i++)
             s->finish(s->context, s->first + at + i * q->out_column, 1, sums + i, worker);
 }
+#endif
 
 #endif

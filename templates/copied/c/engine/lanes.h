@@ -31,9 +31,9 @@ INLINE vec vec_load_part(const real *p, int64_t n) {
 #elif defined(OPWRIGHT_F64) && defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
     return (vec)_mm256_maskload_pd(p, (__m256i)((ivec){0, 1, 2, 3} < n));
 #elif defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
-    return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+    return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), (const float *)(const void *)p);
 #elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
-    return (vec)_mm256_maskload_ps(p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n));
+    return (vec)_mm256_maskload_ps((const float *)(const void *)p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n));
 #else
     vec v = {0};
     memcpy(&v, p, (size_t)n * sizeof *p);
@@ -47,9 +47,9 @@ INLINE void vec_store_part(real *p, vec v, int64_t n) {
 #elif defined(OPWRIGHT_F64) && defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
     _mm256_maskstore_pd(p, (__m256i)((ivec){0, 1, 2, 3} < n), (__m256d)v);
 #elif defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
-    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+    _mm512_mask_storeu_ps((float *)(void *)p, (__mmask16)((1u << n) - 1), (__m512)v);
 #elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
-    _mm256_maskstore_ps(p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n), (__m256)v);
+    _mm256_maskstore_ps((float *)(void *)p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n), (__m256)v);
 #else
     memcpy(p, &v, (size_t)n * sizeof *p);
 #endif
@@ -181,6 +181,7 @@ INLINE hvec narrow(vec v) {
 
 #endif
 
+#if !defined(OPWRIGHT_BYTES) // whose values depend on their signs
 // Elements widened to float, floats rounded to elements, LANES of them or the first n.
 #if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
 INLINE vec elem_load(const elem *p) { return widen(hvec_load(p)); }
@@ -218,10 +219,12 @@ INLINE void elem_stream(elem *p, vec v) { _mm_stream_si128((__m128i *)(void *)p,
 #endif
 #endif
 
+#endif
+
 // Sums as they are stored: see names.h.
-#if defined(OPWRIGHT_WIDE)
+#if defined(OPWRIGHT_WIDE) || defined(OPWRIGHT_BYTES)
 #define sum_load vec_load
-#define sum_get(p) (*(const float *)(p))
+#define sum_get(p) (*(const real *)(p))
 #define sum_store vec_store
 #define sum_store_part vec_store_part
 #define sum_put(p, x) ((void)(*(p) = (x)))
@@ -237,7 +240,7 @@ INLINE void elem_stream(elem *p, vec v) { _mm_stream_si128((__m128i *)(void *)p,
 
 // A load of LANES neighbouring elements of which only lanes [first, end) exist. The others are 0, and not read. With
 // OPWRIGHT_WINDOWS such a load is as cheap as a full one.
-#if defined(OPWRIGHT_F64)
+#if defined(OPWRIGHT_F64) || defined(OPWRIGHT_BYTES)
 #define OPWRIGHT_WINDOWS 0
 #elif defined(__AVX512BW__) && defined(__AVX512VL__)
 #define OPWRIGHT_WINDOWS 1

@@ -25,8 +25,15 @@ INLINE vec with_term(vec sum, vec a, vec b) {
 #endif
 }
 
-// One operand of a multiplication: a float, a double, or with OPWRIGHT_PAIRS two bf16, the even channel in the lower half.
-#if OPWRIGHT_PAIRS
+// One operand of a multiplication: a float, a double, or with OPWRIGHT_PAIRS two bf16, the even channel in the lower half; GROUP
+// bytes, or as many integers of 16 bits.
+#if defined(OPWRIGHT_BYTES)
+typedef int32_t unit;
+typedef ivec units;
+#define UNIT_CHANNELS GROUP
+INLINE units units_splat(unit x) { return vec_splat(x); }
+INLINE vec fused(vec sum, units a, units b) { return dotted(sum, a, b); }
+#elif OPWRIGHT_PAIRS
 typedef uint32_t unit;
 typedef uvec units;
 #define UNIT_CHANNELS 2
@@ -43,7 +50,7 @@ INLINE vec fused(vec sum, units a, units b) { return with_term(sum, a, b); }
 // The same in the sum's own register. gcc 12 uses another one and copies; 9x3 has none to spare and spilled six sums:
 // 155 instead of 200 GFLOP/s over 48 channels. With a single vector of weights the scalar is the instruction's own
 // operand.
-#if defined(__FMA__) && !OPWRIGHT_PAIRS && !defined(OPWRIGHT_SQUARES) && !defined(OPWRIGHT_DISTANCES)
+#if defined(__FMA__) && !defined(OPWRIGHT_BYTES) && !OPWRIGHT_PAIRS && !defined(OPWRIGHT_SQUARES) && !defined(OPWRIGHT_DISTANCES)
 #if defined(OPWRIGHT_F64)
 #define FUSED "vfmadd231pd"
 #else
@@ -82,6 +89,8 @@ typedef struct operands {
     int64_t picked;      // and the units per vector of scalars
     real *kept;          // of tiles of AMX: where sums of a part of the terms remain; NULL if the runs are all terms
     bool begun, more;    // whether it holds sums of earlier parts, and whether other parts follow
+    const real *off;     // of bytes: what is added to all sums of a row; NULL: nothing
+    bool left_signed, right_signed; // of bytes: whether scalars and vectors are, for tiles of AMX
     bool shaped;         // the registers already have the shapes of a tile with as many rows and units
 } operands;
 
