@@ -167,10 +167,10 @@ INLINE void few_group(const elem *right, int64_t column, int64_t terms, int coun
         }
     UNROLL for (int r = 0; r < rows; r++) {
 #if LANES == 2
-        UNROLL for (int c = 0; c < FEW_SHARING; c++) sums[r * FEW_COLUMNS + c] = sum[r][c][0] + sum[r][c][1];
+        UNROLL for (int c = 0; c < count; c++) sums[r * FEW_COLUMNS + c] = sum[r][c][0] + sum[r][c][1];
 #else
-        const vec added = add_lanes(sum[r], FEW_SHARING);
-        memcpy(sums + r * FEW_COLUMNS, &added, FEW_SHARING * sizeof *sums);
+        const vec added = add_lanes(sum[r], count);
+        memcpy(sums + r * FEW_COLUMNS, &added, (size_t)count * sizeof *sums);
 #endif
     }
 }

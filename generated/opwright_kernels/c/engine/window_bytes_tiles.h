@@ -27,7 +27,7 @@ INLINE void byte_windows_put(const byte_operands *o, const int MR, const int NB,
             if (whole || b < NB - 1)
                 memcpy(to, &after, sizeof after);
             else
-                vec_store_part((float *)(void *)to, (vec)after, o->cells);
+                vec_store_part(to, after, o->cells);
         }
     }
 }
