@@ -194,3 +194,16 @@ def test_specs_of_another_package_are_refused(tmp_path: Path, capsys: pytest.Cap
     assert cli.main(["export", str(tmp_path / "source"), "--c", "--spec", str(tmp_path)]) == 2
     assert "generated from other specs" in capsys.readouterr().err
     assert not (tmp_path / "source").exists()
+
+
+def test_engines_of_windows_are_left_out(tmp_path: Path) -> None:
+    """Loops compute windows: nothing calls these engines."""
+    spec, package, source = tmp_path / "specs", tmp_path / "package", tmp_path / "source"
+    spec.mkdir()
+    (spec / "byte_convolution.yaml").write_text((ROOT / "bench/specs/byte_convolution.yaml").read_text())
+    arguments = ["--spec", str(spec), "--output", str(package)]
+    assert cli.main(["generate", *arguments]) == 0
+    assert cli.main(["export", str(source), "--c", *arguments]) == 0
+    engines = set(re.findall(r"c/engine/(\w+\.c)", (source / "CMakeLists.txt").read_text()))
+    assert "contraction_bytes.c" in engines
+    assert not engines & {"window.c", "window_bytes.c"}

@@ -45,6 +45,7 @@ SOURCES = (
 )
 OPERATIONS = f"{FOLDER}/operations"  # the sources of the operations, which may be named like those of SOURCES
 FUNCTIONS = ("", "_workspace", "_infer", "_call")  # what follows an operation's function in the names of its header
+WINDOW_ENGINES = ("window.c", "window_bytes.c")  # their main files
 ENGINE_LABELS = ("f32", "bf16", "f16", "bytes", "squares", "distances", "f64")
 
 
@@ -172,7 +173,7 @@ def _units(kernels: Any, functions: Iterable[str]) -> list[Any]:
     for function in functions:
         operation = importlib.import_module(f"{kernels.__name__}._{function}").OPERATION
         for unit in operation.units(lambda isa: True):
-            if _engine_file(unit) != "window.c":  # loops compute windows here
+            if _engine_file(unit) not in WINDOW_ENGINES:  # loops compute windows here
                 for one in (unit, *unit.needs):
                     found.setdefault((one.name, _engine_file(one)), one)
     return list(found.values())
