@@ -1,6 +1,5 @@
 // Functions for the values of steps: functions of real numbers, conversions to integers, walks over strides.
-// A function's name ends in its type. Those of f32 have a header of their own; those of f64 are the C
-// library's.
+// A function's name ends in its type. Those of f32 and f64 have headers of their own; what these lack is the C library's.
 
 #ifndef OPWRIGHT_FUNCTIONS_H
 #define OPWRIGHT_FUNCTIONS_H
@@ -9,17 +8,11 @@
 #include <stdint.h>
 
 #include "opwright_functions_f32.h"
+#include "opwright_functions_f64.h"
 #include "opwright_narrow.h"
 
-static inline double opwright_exp_f64(double x) { return exp(x); }
-static inline double opwright_exp2_f64(double x) { return exp2(x); }
-static inline double opwright_log_f64(double x) { return log(x); }
-static inline double opwright_log1p_f64(double x) { return log1p(x); }
-static inline double opwright_tanh_f64(double x) { return tanh(x); }
-static inline double opwright_erf_f64(double x) { return erf(x); }
 static inline double opwright_sqrt_f64(double x) { return sqrt(x); }
 static inline double opwright_rsqrt_f64(double x) { return 1.0 / sqrt(x); }
-static inline double opwright_abs_f64(double x) { return fabs(x); }
 static inline double opwright_round_f64(double x) { return rint(x); }
 static inline double opwright_floor_f64(double x) { return floor(x); }
 static inline double opwright_ceil_f64(double x) { return ceil(x); }
