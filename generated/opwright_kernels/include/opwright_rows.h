@@ -3765,12 +3765,18 @@ static inline void opwright_from_row_f16(const opwright_f16 *from, int64_t step,
         const __mmask16 rest = (__mmask16)((1U << (n - i)) - 1);
         _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(rest, row + i)));
     }
-#else
-#if defined(__F16C__) && defined(__AVX2__)
+#elif defined(__F16C__) && defined(__AVX2__)
     for (; i + 8 <= n; i += 8) {
         _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(row + i))));
     }
-#endif
+    if (i < n) {
+        opwright_f16 rest[8] = {0};
+        for (int64_t c = 0; c < 8 && i + c < n; ++c) {
+            rest[c] = row[i + c];
+        }
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)rest)));
+    }
+#else
     for (; i < n; ++i) {
         to[i] = opwright_from_f16(row[i]);
     }
