@@ -29,6 +29,7 @@ from .rewrites.digits import in_digits
 from .rewrites.inlining import inlined
 from .rewrites.joining import merged
 from .rewrites.lone_sums import summed_first
+from .rewrites.named_cells import at_named, indicated
 from .rewrites.needed import needed
 from .rewrites.pairing import paired
 from .rewrites.respelling import assigned, respelled
@@ -139,7 +140,8 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
-    found = looked_up(picked(in_digits(written_out(needed(separated(op), outputs))), op), op)
+    found = in_digits(written_out(needed(indicated(separated(op)), outputs)))
+    found = at_named(looked_up(picked(found, op), op))
     found = accumulating(assigned(summed_first(found), once), outputs)
     found = hoisted(paired(scanned(bordered(respelled(found), op))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)

@@ -88,7 +88,7 @@ def _at_cells(found: Program, part: Part, integers: frozenset[str]) -> Part:
     placed = expr.names(part.target)
     formulas = []
     for formula in part.formulas:
-        named = [pick for pick in picks(found, part, formula) if not _counted(formula.value, pick.letter)]
+        named = [pick for pick in picks(found, part, formula) if not counted(formula.value, pick.letter)]
         walked = {found.walks(read.tensor, *pair) for read in formula.reads for pair in enumerate(read.indices)}
         put = {found.walks(part.target.tensor, *pair) for pair in enumerate(part.target.indices)}
         named = [pick for pick in named if pick.letter not in placed or (pick.letter in put and part.by is None)]
@@ -154,7 +154,7 @@ def _index(value: Expr, integers: frozenset[str]) -> Expr:
     return value if whole and sums and positive and not reals else Call("cell", (value,))
 
 
-def _counted(value: Expr, letter: str) -> bool:
+def counted(value: Expr, letter: str) -> bool:
     """Whether a value needs a letter as an integer, in what is more than an index or a condition."""
     counts = ("number", "floor", "ceil", "prod")
     return any(
@@ -220,10 +220,15 @@ def _conditional(found: Program, part: Part, arrays: dict[str, Array], integers:
 
 def _of_named(found: Program, part: Part, formula: Formula) -> Formula:
     """A product of which a factor is 0 unless a letter is named has only terms in which it is: others are not read."""
-    value = _chosen(*_factors(formula.value))
-    if not any(_equal(found, part, value, INITIAL["sum"])) or part.target.tensor in {r.tensor for r in formula.reads}:
+    if not names_letter(found, part, formula.value) or part.target.tensor in {r.tensor for r in formula.reads}:
         return formula
+    value = _chosen(*_factors(formula.value))
     return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, value=value))
+
+
+def names_letter(found: Program, part: Part, value: Expr) -> bool:
+    """Whether a product is 0 unless a letter is that which something names."""
+    return any(_equal(found, part, _chosen(*_factors(value)), INITIAL["sum"]))
 
 
 def _apart(
@@ -280,9 +285,23 @@ def _factors(value: Expr) -> tuple[list[Expr], list[Expr]]:
             more, inner = _factors(factor.arguments[1])
             conditions += [factor.arguments[0], *more]
             factors += [one for one in inner if not is_number(one, 1)]
+        elif (scaled := _scaled(factor)) is not None:
+            conditions += scaled[0]
+            factors += scaled[1]
         else:
             factors.append(factor)
     return conditions, factors
+
+
+def _scaled(factor: Expr) -> tuple[list[Expr], list[Expr]] | None:
+    """The same of a product that is negated or divided; None if it is not, or has no conditions."""
+    divided = isinstance(factor, Binary) and factor.op == "/"
+    if not divided and not (isinstance(factor, Unary) and factor.op == "-"):
+        return None
+    conditions, factors = _factors(expr.children(factor)[0])
+    *others, last = factors or [Number(1)]
+    scaled = Binary("/", last, factor.right) if isinstance(factor, Binary) else Unary("-", last)
+    return (conditions, [*others, scaled]) if conditions else None
 
 
 def _conditions(value: Expr, neutral: float) -> Iterator[Expr]:

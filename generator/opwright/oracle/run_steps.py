@@ -20,6 +20,7 @@ from .dtypes import stored
 from .extents import each
 from .indices import integers
 from .interpret import CHUNK
+from .named import named_alone
 from .statements import (
     BEGINNING,
     arrays_of,
@@ -29,7 +30,6 @@ from .statements import (
     integers_of,
     is_integer,
     letters_of,
-    named_alone,
 )
 from .step_call import StepValidation
 from .validate_steps import validate_steps

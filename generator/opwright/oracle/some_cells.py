@@ -22,8 +22,9 @@ from .dtypes import stored
 from .extents import each
 from .indices import integers
 from .interpret import CHUNK
+from .named import named_alone
 from .run_steps import COMBINE, MIN_S64, Run, only
-from .statements import BEGINNING, axis_kind, chosen, letters_of, named_alone
+from .statements import BEGINNING, axis_kind, chosen, letters_of
 from .step_call import StepValidation
 from .validate_steps import validate_steps
 

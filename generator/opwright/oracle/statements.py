@@ -6,8 +6,6 @@ from a separate reading (derive/program.py), so that the two check each other.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Iterator
 
 from ..language import expr
@@ -63,49 +61,6 @@ def chosen(step: Step, word: str) -> Assignment:
     found = step.do if step.do is not None else step.cases[word]
     assert found is not None
     return found
-
-
-def named_alone(op: Op, assignment: Assignment) -> Assignment:
-    """An assignment whose sum has only the terms that its conditions name.
-
-    A factor `select(index[n] == k, a, 0)` of a product is the condition of all of it: no other cells are read.
-    """
-    conditions, factors = _factors(assignment.value)
-    others = assignment.target.tensor not in {read.tensor for read in expr.reads(assignment.value)}
-    if assignment.op != "sum" or not others or not any(_names_letter(op, one) for one in conditions):
-        return assignment
-    both, product = _joined("and", conditions), _joined("*", factors)
-    return dataclasses.replace(assignment, value=Call("select", (both, product, Number(0))))
-
-
-def _joined(operator: str, trees: list[Expr]) -> Expr:
-    return functools.reduce(lambda one, other: Binary(operator, one, other), trees)
-
-
-def _factors(tree: Expr) -> tuple[list[Expr], list[Expr]]:
-    """The conditions outside of which a product has a factor 0, and its factors where they hold."""
-    if isinstance(tree, Binary) and tree.op == "*":
-        (first, left), (second, right) = map(_factors, (tree.left, tree.right))
-        return first + second, left + right
-    if isinstance(tree, Call) and tree.function == "select" and tree.arguments[2] == Number(0):
-        conditions, factors = _factors(tree.arguments[1])
-        return [tree.arguments[0], *conditions], factors
-    return [], [tree]
-
-
-def _names_letter(op: Op, condition: Expr) -> bool:
-    """Whether a condition says that a letter of one number equals something that is read."""
-    if not isinstance(condition, Binary) or condition.op != "==":
-        both = isinstance(condition, Binary) and condition.op == "and"
-        return both and any(_names_letter(op, side) for side in expr.children(condition))
-    return any(
-        isinstance(side, Name)
-        and side.id in op.semantics.ranges
-        and axis_kind(op, op.semantics.ranges[side.id].tree) == "one"
-        and expr.reads(value)
-        and side.id not in expr.names(value)
-        for side, value in ((condition.left, condition.right), (condition.right, condition.left))
-    )
 
 
 def letters_of(op: Op, step: Step, assignment: Assignment) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from ...derive.narrow import dtype_of
 from ...derive.phases import Phase, Staged, in_place, is_separable, staged
 from ...derive.picking import looked_up, picked
 from ...derive.program import Array, Axis, list_dtype, program
+from ...derive.rewrites.named_cells import at_named, indicated
+from ...derive.rewrites.needed import needed
 from ...derive.rewrites.parted import parted
 from ...derive.roles import role_table
 from ...language import expr
@@ -277,7 +279,8 @@ def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
     Letters that conditions name have one value for each of the others. Contractions count a quarter: 2**20 terms take
     one thread 20 us (AMD Zen 4, gcc 12.2, 128 x 128 x 64, f32), about as long as a second one needs to wake up.
     """
-    found = looked_up(picked(program(op), op), op)
+    found = needed(indicated(program(op)), [tensor.name for tensor in op.outputs])
+    found = at_named(looked_up(picked(found, op), op))
     contracted = [{*phase.parts[0].letters} for phase in staged(op).phases if phase.contraction is not None]
     sums = []
     for part in found.parts:
