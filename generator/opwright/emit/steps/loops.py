@@ -18,6 +18,7 @@ from ...language.model import Op
 from ...language.types import symbol_kinds
 from .. import nodes
 from ..nodes import ZERO, Binary, Call, Cast, Declare, Expr, For, If, Name, Stmt
+from . import joined
 from .bounds import Bounds
 from .elements import BEGIN, END, Elements, expr_name
 from .values import Values
@@ -143,7 +144,7 @@ class Loops(Elements):
     def whole_block(self) -> list[Stmt]:
         """The first lane of a task's block, and how many there are, if only one step has it."""
         lane, block = self.lane_name(), Name("block_")
-        count = Call("opwright_min", (block, Binary("-", self.along(), Name(lane))))
+        count = joined.lanes(self, Call("opwright_min", (block, Binary("-", self.along(), Name(lane)))))
         return [Declare(lane, Binary("*", Name("at_"), block)), Declare("n_", count)]
 
     def lane_span(self, bounds: Bounds) -> tuple[Expr, Expr]:

@@ -20,7 +20,7 @@ from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Expr, For, If, Index, Member, Name, Stmt
-from . import choices, close, endings, fusion, planes, quotients, repeats, row_sums, wholes
+from . import choices, close, endings, fusion, joined, planes, quotients, repeats, row_sums, wholes
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
@@ -72,6 +72,7 @@ class Lowering(Tasks):
 
     def body(self) -> tuple[Stmt, ...]:
         repeats.begun(self)
+        joined.begun(self)
         steps = [wholes.named(step, self.known(), self.wholes) for step in self.statements()]
         if self.lanes is not None and not self.blocked:
             steps = quotients.tabled(self, steps)

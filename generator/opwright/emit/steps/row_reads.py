@@ -29,7 +29,7 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import across, bends, cache_lines, repeats
+from . import across, bends, cache_lines, joined, repeats
 from .elements import ROOM, Elements, product
 from .values import LaneValues, Values
 
@@ -83,13 +83,28 @@ class RowReads:
         return made
 
     def hoisted(self, tree: expr.Expr) -> Expr:
-        """A value that is the same for all lanes."""
+        """A value that is the same for all lanes of a row."""
+        if joined.cell(tree, self.elements):
+            return self.cell_of_row(tree)
         if tree not in self.same:
             position, self.elements.position = self.elements.position, None
             self.same[tree] = name = f"same_{len(self.same)}_"
             self.before.append(Declare(name, self.values.value(tree), self.values.c_type))
             self.elements.position = position
         return Name(self.same[tree])
+
+    def cell_of_row(self, read: Read) -> Expr:
+        """A cell that is the same for all lanes of a row, where several rows are one."""
+        position = self.elements.position
+        assert position is not None
+        if read not in self.rows:
+            self.elements.position, self.by[read] = None, joined.SEVERAL
+            name, room, _ = self.named(read)
+            self.rows[read] = name
+            self.before += joined.repeated(self.elements, read, name, room, cache_lines.cells_of(self.narrowest()))
+            self.elements.position = position
+        cell = Index(Name(self.rows[read]), cache_lines.place(position, self.by[read]))
+        return self.values.loaded(cell, self.elements.dtype(read.tensor))
 
     def along(self, cell: Stmt) -> For:
         """The loop over lanes of one assignment."""
@@ -184,8 +199,9 @@ class RowReads:
         if step is not None and (kept := across.row(elements, read, step, elements.address(read))) is not None:
             self.before.append(Declare(name, kept, pointer, changes=True))
             return name
-        self.before.append(DeclareArray(room, c_type, ROOM))
-        wrapped = bends.wrapped(elements, read, room) if step is None else None
+        repeated = bends.repeated(elements, read, room) if step is None else None
+        self.before.append(DeclareArray(room, c_type, ROOM if repeated is None else ROOM + cache_lines.LINE))
+        wrapped = repeated or (bends.wrapped(elements, read, room) if step is None else None)
         if wrapped is not None:
             elements.buffered(ZERO)
             self.before.append(Declare(name, wrapped, pointer, changes=True))

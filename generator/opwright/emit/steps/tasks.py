@@ -32,7 +32,7 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import repeats
+from . import joined, repeats
 from .elements import BEGIN, END, ROOM, TURNED
 from .groups import Grouped, in_groups, rows_of_tasks, task_of_group
 from .loops import Loop, Loops, letter_of
@@ -271,7 +271,7 @@ class Tasks(Loops):
             if self.blocked:
                 along, others = self.along(), nodes.chain("*", [extent for _, extent in digits], ONE)
                 plain = Call("opwright_block", (along, others, Name("parts_"), maximum))
-                block = self.constant("block_", repeats.block(self, maximum, plain))
+                block = self.constant("block_", joined.block(self, along, repeats.block(self, maximum, plain)))
                 # Tasks that follow one another have the same block where letters are counted. Rows of the letter of
                 # lanes are few: most often one.
                 rows = bool(digits) and digits[-1][0] == f"{self.lanes.name}_row_"
@@ -280,6 +280,7 @@ class Tasks(Loops):
                 digits.insert(place, ("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
                 after = [Declare(BEGIN.name, Binary("*", Name("at_"), block)), Declare(END.name, end)]
+                digits, after = joined.grouped(self, digits, after)
             elif self.laned_rows:
                 self.constant("block_", maximum)
         return digits, after, nodes.chain("*", [extent for _, extent in digits], ONE)
