@@ -122,7 +122,7 @@ SCHEDULES = (
     Schedule(
         "row",
         "the letter is reduced or of a row, neighbours lie together, 16 or more",
-        "a task has whole rows; what is reduced adds up in 32 lanes, put together in one order",
+        "a task has whole rows, or pieces of long ones; what is reduced adds up in 32 lanes, put together in one order",
         lambda c: not c.lanes.own and c.near and c.extent >= ENOUGH,
         "softmax over the last axis of 1024 x 1024, cell by cell without vectors: 39",
     ),

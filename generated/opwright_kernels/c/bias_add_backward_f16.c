@@ -17,6 +17,8 @@ typedef struct {
     const opwright_bias_add_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
+    int64_t pieces_;
+    void *partials_;
 } bias_add_backward_f16_call_;
 
 static void bias_add_backward_f16_0_x(void *context_, int64_t part_)
@@ -52,6 +54,80 @@ static void bias_add_backward_f16_0_x(void *context_, int64_t part_)
             }
         }
         diff_bias_sum_ += opwright_sum_of(sums_0_);
+        call_->diff_bias[c * diff_bias_C] = opwright_to_f16(diff_bias_sum_);
+    }
+}
+
+// How many pieces each row of a call has.
+static int64_t bias_add_backward_f16_0_x_count(const opwright_bias_add_backward_sizes *sizes_)
+{
+    const int64_t C = sizes_->C;
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    return opwright_pieces(C, X_inner_);
+}
+
+static void bias_add_backward_f16_0_x_pieces(void *context_, int64_t part_)
+{
+    const bias_add_backward_f16_call_ *const call_ = context_;
+    const opwright_f16 *const diff_dst = call_->diff_dst;
+    const opwright_bias_add_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t pieces_ = call_->pieces_;
+    const int64_t N = sizes_->N;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
+    const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t diff_dst_N = sizes_->diff_dst_N;
+    const int64_t diff_dst_C = sizes_->diff_dst_C;
+    const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
+    const int64_t C = sizes_->C;
+    const int64_t block_ = diff_dst_X_step_ == 1 ? 1073741824 : opwright_apart(diff_dst_X_step_, 1);
+    const int64_t total_ = C * pieces_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t piece_ = first_task_ % pieces_;
+        int64_t c = first_task_ / pieces_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            float diff_bias_sum_ = 0.0f;
+            opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+            for (int64_t n = 0; n < N; ++n) {
+                for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
+                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                    for (int64_t x = opwright_share(X_inner_, piece_, pieces_); x < opwright_share(X_inner_, piece_ + 1, pieces_); x += block_) {
+                        const int64_t n_ = opwright_min(block_, opwright_share(X_inner_, piece_ + 1, pieces_) - x);
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                        sums_0_ = opwright_sum_row_f16(sums_0_, diff_dst_row_, n_);
+                    }
+                }
+            }
+            diff_bias_sum_ += opwright_sum_of(sums_0_);
+            ((float *)call_->partials_)[task_] = diff_bias_sum_;
+            piece_ += 1;
+            if (piece_ == pieces_) {
+                piece_ = 0;
+                c += 1;
+            }
+        }
+    }
+}
+
+static void bias_add_backward_f16_0_x_joined(void *context_, int64_t part_)
+{
+    const bias_add_backward_f16_call_ *const call_ = context_;
+    const opwright_bias_add_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t pieces_ = call_->pieces_;
+    const int64_t diff_bias_C = sizes_->diff_bias_C;
+    const int64_t C = sizes_->C;
+    const int64_t total_ = C;
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
+        const int64_t c = task_;
+        float diff_bias_sum_ = 0.0f;
+        for (int64_t piece_ = 0; piece_ < pieces_; ++piece_) {
+            diff_bias_sum_ += ((float *)call_->partials_)[task_ * pieces_ + piece_];
+        }
         call_->diff_bias[c * diff_bias_C] = opwright_to_f16(diff_bias_sum_);
     }
 }
@@ -280,9 +356,18 @@ void OPWRIGHT_STEPS(bias_add_backward_f16)(
     opwright_f16 *diff_bias,
     OPWRIGHT_STEP_PARAMETERS(opwright_bias_add_backward_sizes))
 {
-    bias_add_backward_f16_call_ call_ = {diff_dst, diff_bias, sizes_, scratch_, opwright_parts(team_)};
+    bias_add_backward_f16_call_ call_ = {diff_dst, diff_bias, sizes_, scratch_, opwright_parts(team_), 1, 0};
     if (first_ <= 0 && 0 < last_) {
+        call_.pieces_ = 1;
+        if (sizes_->lanes_[0] == 0 && (call_.pieces_ = bias_add_backward_f16_0_x_count(sizes_)) > 1) {
+            float partials_[OPWRIGHT_PARTIALS];
+            call_.partials_ = partials_;
+            opwright_phase(team_, bias_add_backward_f16_0_x_pieces, &call_);
+            call_.parts_ = 1;
+            opwright_phase(0, bias_add_backward_f16_0_x_joined, &call_);
+            call_.parts_ = opwright_parts(team_);
+        }
         void (*const phases_[])(void *, int64_t) = {bias_add_backward_f16_0_x, bias_add_backward_f16_0_c};
-        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
+        if (call_.pieces_ == 1) opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

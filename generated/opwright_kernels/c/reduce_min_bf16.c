@@ -17,6 +17,8 @@ typedef struct {
     const opwright_reduce_min_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
+    int64_t pieces_;
+    void *partials_;
 } reduce_min_bf16_call_;
 
 static void reduce_min_bf16_0_r(void *context_, int64_t part_)
@@ -74,6 +76,95 @@ static void reduce_min_bf16_0_r(void *context_, int64_t part_)
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 dst[dst_K_k_at__of_[t_] + k_of_[t_] * dst_K_step_] = opwright_to_bf16(dst_sum__of_[t_]);
+            }
+        }
+    }
+}
+
+// How many pieces each row of a call has.
+static int64_t reduce_min_bf16_0_r_count(const opwright_reduce_min_sizes *sizes_)
+{
+    const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
+    const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
+    const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    return opwright_pieces(K_rows_ * K_inner_, R_inner_);
+}
+
+static void reduce_min_bf16_0_r_pieces(void *context_, int64_t part_)
+{
+    const reduce_min_bf16_call_ *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_reduce_min_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t pieces_ = call_->pieces_;
+    const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
+    const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
+    const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
+    const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
+    const int64_t block_ = src_R_step_ == 1 ? 1073741824 : opwright_apart(src_R_step_, 1);
+    const int64_t total_ = K_rows_ * K_inner_ * pieces_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t piece_ = first_task_ % pieces_;
+        const int64_t rest_1_ = first_task_ / pieces_;
+        int64_t k = rest_1_ % K_inner_;
+        int64_t k_row_ = rest_1_ / K_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
+            float dst_sum_ = INFINITY;
+            opwright_lanes sums_0_ = opwright_lanes_of(INFINITY);
+            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                for (int64_t r = opwright_share(R_inner_, piece_, pieces_); r < opwright_share(R_inner_, piece_ + 1, pieces_); r += block_) {
+                    const int64_t n_ = opwright_min(block_, opwright_share(R_inner_, piece_ + 1, pieces_) - r);
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
+                    sums_0_ = opwright_min_row_bf16(sums_0_, src_row_, n_);
+                }
+            }
+            dst_sum_ = opwright_min_so_far_f32(dst_sum_, opwright_min_of(sums_0_));
+            ((float *)call_->partials_)[task_] = dst_sum_;
+            piece_ += 1;
+            if (piece_ == pieces_) {
+                piece_ = 0;
+                k += 1;
+                if (k == K_inner_) {
+                    k = 0;
+                    k_row_ += 1;
+                }
+            }
+        }
+    }
+}
+
+static void reduce_min_bf16_0_r_joined(void *context_, int64_t part_)
+{
+    const reduce_min_bf16_call_ *const call_ = context_;
+    const opwright_reduce_min_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t pieces_ = call_->pieces_;
+    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
+    const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
+    const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
+    const int64_t total_ = K_rows_ * K_inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t k = first_task_ % K_inner_;
+        int64_t k_row_ = first_task_ / K_inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            float dst_sum_ = INFINITY;
+            for (int64_t piece_ = 0; piece_ < pieces_; ++piece_) {
+                dst_sum_ = opwright_min_so_far_f32(dst_sum_, ((float *)call_->partials_)[task_ * pieces_ + piece_]);
+            }
+            call_->dst[opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K) + k * dst_K_step_] = opwright_to_bf16(dst_sum_);
+            k += 1;
+            if (k == K_inner_) {
+                k = 0;
+                k_row_ += 1;
             }
         }
     }
@@ -287,9 +378,18 @@ void OPWRIGHT_STEPS(reduce_min_bf16)(
     opwright_bf16 *dst,
     OPWRIGHT_STEP_PARAMETERS(opwright_reduce_min_sizes))
 {
-    reduce_min_bf16_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_)};
+    reduce_min_bf16_call_ call_ = {src, dst, sizes_, scratch_, opwright_parts(team_), 1, 0};
     if (first_ <= 0 && 0 < last_) {
+        call_.pieces_ = 1;
+        if (sizes_->lanes_[0] == 0 && (call_.pieces_ = reduce_min_bf16_0_r_count(sizes_)) > 1) {
+            float partials_[OPWRIGHT_PARTIALS];
+            call_.partials_ = partials_;
+            opwright_phase(team_, reduce_min_bf16_0_r_pieces, &call_);
+            call_.parts_ = 1;
+            opwright_phase(0, reduce_min_bf16_0_r_joined, &call_);
+            call_.parts_ = opwright_parts(team_);
+        }
         void (*const phases_[])(void *, int64_t) = {reduce_min_bf16_0_r, reduce_min_bf16_0_k};
-        opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
+        if (call_.pieces_ == 1) opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
 }

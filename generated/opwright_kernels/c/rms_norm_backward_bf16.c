@@ -25,6 +25,8 @@ typedef struct {
     const opwright_rms_norm_backward_sizes *sizes_;
     char *scratch_;
     int64_t parts_;
+    int64_t pieces_;
+    void *partials_;
 } rms_norm_backward_bf16_call_;
 
 static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
@@ -896,6 +898,125 @@ static void rms_norm_backward_bf16_1_c_p1_(void *context_, int64_t part_)
     }
 }
 
+// How many pieces each row of a call has.
+static int64_t rms_norm_backward_bf16_1_c_p1__count(const opwright_rms_norm_backward_sizes *sizes_)
+{
+    const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
+    const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
+    const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    return opwright_pieces(C_p0__rows_ * C_p0__inner_, C_p1__inner_);
+}
+
+static void rms_norm_backward_bf16_1_c_p1__pieces(void *context_, int64_t part_)
+{
+    const rms_norm_backward_bf16_call_ *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_rms_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const sqrt_of_total = (float *)(void *)(call_->scratch_ + sizes_->sqrt_of_total_at);
+    const int64_t pieces_ = call_->pieces_;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
+    const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
+    const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
+    const int64_t block_ = diff_dst_C_p1__step_ == 1 && src_C_p1__step_ == 1 ? 1073741824 : opwright_apart(diff_dst_C_p1__step_, src_C_p1__step_);
+    const int64_t total_ = C_p0__rows_ * C_p0__inner_ * pieces_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t piece_ = first_task_ % pieces_;
+        const int64_t rest_1_ = first_task_ / pieces_;
+        int64_t c_p0_ = rest_1_ % C_p0__inner_;
+        int64_t c_p0__row_ = rest_1_ / C_p0__inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            float diff_gamma_sum_ = 0.0f;
+            float sums_0_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_0_[j_] = 0.0f;
+            }
+            for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                for (int64_t b = 0; b < B_inner_; ++b) {
+                    for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                        for (int64_t c_p1_ = opwright_share(C_p1__inner_, piece_, pieces_); c_p1_ < opwright_share(C_p1__inner_, piece_ + 1, pieces_); c_p1_ += block_) {
+                            const int64_t n_ = opwright_min(block_, opwright_share(C_p1__inner_, piece_ + 1, pieces_) - c_p1_);
+                            opwright_bf16 diff_dst_room_[512];
+                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_, n_, diff_dst_room_);
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_C_p1__step_, n_, src_room_);
+                            const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]) / same_0_;
+                                }
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / same_0_;
+                            }
+                        }
+                    }
+                }
+            }
+            diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
+            ((float *)call_->partials_)[task_] = diff_gamma_sum_;
+            piece_ += 1;
+            if (piece_ == pieces_) {
+                piece_ = 0;
+                c_p0_ += 1;
+                if (c_p0_ == C_p0__inner_) {
+                    c_p0_ = 0;
+                    c_p0__row_ += 1;
+                }
+            }
+        }
+    }
+}
+
+static void rms_norm_backward_bf16_1_c_p1__joined(void *context_, int64_t part_)
+{
+    const rms_norm_backward_bf16_call_ *const call_ = context_;
+    const opwright_rms_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t pieces_ = call_->pieces_;
+    const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
+    const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
+    const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
+    const int64_t total_ = C_p0__rows_ * C_p0__inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t c_p0_ = first_task_ % C_p0__inner_;
+        int64_t c_p0__row_ = first_task_ / C_p0__inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            float diff_gamma_sum_ = 0.0f;
+            for (int64_t piece_ = 0; piece_ < pieces_; ++piece_) {
+                diff_gamma_sum_ += ((float *)call_->partials_)[task_ * pieces_ + piece_];
+            }
+            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
+            c_p0_ += 1;
+            if (c_p0_ == C_p0__inner_) {
+                c_p0_ = 0;
+                c_p0__row_ += 1;
+            }
+        }
+    }
+}
+
 static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
 {
     const rms_norm_backward_bf16_call_ *const call_ = context_;
@@ -1408,6 +1529,125 @@ static void rms_norm_backward_bf16_1_b(void *context_, int64_t part_)
     }
 }
 
+// How many pieces each row of a call has.
+static int64_t rms_norm_backward_bf16_1_b_count(const opwright_rms_norm_backward_sizes *sizes_)
+{
+    const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
+    const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    return opwright_pieces(C_p0__rows_ * C_p0__inner_, B_inner_);
+}
+
+static void rms_norm_backward_bf16_1_b_pieces(void *context_, int64_t part_)
+{
+    const rms_norm_backward_bf16_call_ *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const opwright_rms_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const sqrt_of_total = (float *)(void *)(call_->scratch_ + sizes_->sqrt_of_total_at);
+    const int64_t pieces_ = call_->pieces_;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
+    const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
+    const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
+    const int64_t block_ = diff_dst_B_step_ == 1 && src_B_step_ == 1 ? 1073741824 : opwright_apart(diff_dst_B_step_, src_B_step_);
+    const int64_t total_ = C_p0__rows_ * C_p0__inner_ * pieces_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t piece_ = first_task_ % pieces_;
+        const int64_t rest_1_ = first_task_ / pieces_;
+        int64_t c_p0_ = rest_1_ % C_p0__inner_;
+        int64_t c_p0__row_ = rest_1_ / C_p0__inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            float diff_gamma_sum_ = 0.0f;
+            float sums_0_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                sums_0_[j_] = 0.0f;
+            }
+            for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
+                        for (int64_t b = opwright_share(B_inner_, piece_, pieces_); b < opwright_share(B_inner_, piece_ + 1, pieces_); b += block_) {
+                            const int64_t n_ = opwright_min(block_, opwright_share(B_inner_, piece_ + 1, pieces_) - b);
+                            opwright_bf16 diff_dst_room_[512];
+                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_), src_B_step_, n_, src_room_);
+                            const float *restrict sqrt_of_total_row_ = sqrt_of_total + (b_row_ * B_inner_ + b);
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]) / sqrt_of_total_row_[i_ + j_];
+                                }
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / sqrt_of_total_row_[whole_ + j_];
+                            }
+                        }
+                    }
+                }
+            }
+            diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
+            ((float *)call_->partials_)[task_] = diff_gamma_sum_;
+            piece_ += 1;
+            if (piece_ == pieces_) {
+                piece_ = 0;
+                c_p0_ += 1;
+                if (c_p0_ == C_p0__inner_) {
+                    c_p0_ = 0;
+                    c_p0__row_ += 1;
+                }
+            }
+        }
+    }
+}
+
+static void rms_norm_backward_bf16_1_b_joined(void *context_, int64_t part_)
+{
+    const rms_norm_backward_bf16_call_ *const call_ = context_;
+    const opwright_rms_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    const int64_t pieces_ = call_->pieces_;
+    const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
+    const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
+    const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
+    const int64_t total_ = C_p0__rows_ * C_p0__inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t c_p0_ = first_task_ % C_p0__inner_;
+        int64_t c_p0__row_ = first_task_ / C_p0__inner_;
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            float diff_gamma_sum_ = 0.0f;
+            for (int64_t piece_ = 0; piece_ < pieces_; ++piece_) {
+                diff_gamma_sum_ += ((float *)call_->partials_)[task_ * pieces_ + piece_];
+            }
+            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
+            c_p0_ += 1;
+            if (c_p0_ == C_p0__inner_) {
+                c_p0_ = 0;
+                c_p0__row_ += 1;
+            }
+        }
+    }
+}
+
 void OPWRIGHT_STEPS(rms_norm_backward_bf16)(
     const opwright_bf16 *src,
     const opwright_bf16 *diff_dst,
@@ -1416,13 +1656,30 @@ void OPWRIGHT_STEPS(rms_norm_backward_bf16)(
     opwright_bf16 *diff_gamma,
     OPWRIGHT_STEP_PARAMETERS(opwright_rms_norm_backward_sizes))
 {
-    rms_norm_backward_bf16_call_ call_ = {src, diff_dst, gamma, diff_src, diff_gamma, sizes_, scratch_, opwright_parts(team_)};
+    rms_norm_backward_bf16_call_ call_ = {src, diff_dst, gamma, diff_src, diff_gamma, sizes_, scratch_, opwright_parts(team_), 1, 0};
     if (first_ <= 0 && 0 < last_) {
         void (*const phases_[])(void *, int64_t) = {rms_norm_backward_bf16_0_c_p1_, rms_norm_backward_bf16_0_c_p0_, rms_norm_backward_bf16_0_b};
         opwright_phase(team_, phases_[sizes_->lanes_[0]], &call_);
     }
     if (first_ <= 1 && 1 < last_) {
+        call_.pieces_ = 1;
+        if (sizes_->lanes_[1] == 0 && (call_.pieces_ = rms_norm_backward_bf16_1_c_p1__count(sizes_)) > 1) {
+            float partials_[OPWRIGHT_PARTIALS];
+            call_.partials_ = partials_;
+            opwright_phase(team_, rms_norm_backward_bf16_1_c_p1__pieces, &call_);
+            call_.parts_ = 1;
+            opwright_phase(0, rms_norm_backward_bf16_1_c_p1__joined, &call_);
+            call_.parts_ = opwright_parts(team_);
+        }
+        if (sizes_->lanes_[1] == 2 && (call_.pieces_ = rms_norm_backward_bf16_1_b_count(sizes_)) > 1) {
+            float partials_[OPWRIGHT_PARTIALS];
+            call_.partials_ = partials_;
+            opwright_phase(team_, rms_norm_backward_bf16_1_b_pieces, &call_);
+            call_.parts_ = 1;
+            opwright_phase(0, rms_norm_backward_bf16_1_b_joined, &call_);
+            call_.parts_ = opwright_parts(team_);
+        }
         void (*const phases_[])(void *, int64_t) = {rms_norm_backward_bf16_1_c_p1_, rms_norm_backward_bf16_1_c_p0_, rms_norm_backward_bf16_1_b};
-        opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
+        if (call_.pieces_ == 1) opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
     }
 }

@@ -116,6 +116,15 @@ static inline int64_t opwright_block(int64_t along, int64_t others, int64_t part
     return opwright_max(opwright_ceil_div(opwright_ceil_div(along, blocks), 64) * 64, 64);
 }
 
+#define OPWRIGHT_PARTIALS 1024 // at most 64 of each of 16 tasks
+
+// In how many pieces tasks take their rows: in one if they are short, or if tasks are enough for all threads of most
+// machines. Sums of 1M f32 take 42 us on one thread, 22 us on two (AMD Zen 5, gcc 12.2).
+static inline int64_t opwright_pieces(int64_t tasks, int64_t cells)
+{
+    return tasks > 16 ? 1 : opwright_max(opwright_min(cells / 65536, 64), 1);
+}
+
 // The number of parts of a phase.
 static inline int64_t opwright_parts(const opwright_team *team)
 {

@@ -177,7 +177,9 @@ class Room(Code):
 
 @dataclass(frozen=True, eq=False)
 class Return(Code):
-    """`return;`"""
+    """`return;`, or `return value;`"""
+
+    value: Expr | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ In: an operation of steps and a row of data types. Out: a `StepKernel`, which te
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...derive.algebra.inside import neutral
 from ...derive.narrow import dtype_of
@@ -20,7 +20,7 @@ from ...language.model import Op
 from ...language.types import symbol_kinds
 from ...memo import memoised
 from ..nodes import Declare, Member, Name, Stmt
-from . import wholes
+from . import partials, wholes
 from .blocks import Blocks, blocks
 from .finish import Finish
 from .lowering import Lowering, absence
@@ -67,6 +67,17 @@ class PhaseFunction:
     arrays: tuple[Parameter, ...]
     private: frozenset[str]
     finishes: str = ""  # the sums that it processes elementwise
+    partial: Partial | None = None  # how it takes long rows of few tasks
+
+
+@dataclass(frozen=True)
+class Partial:
+    """Rows in pieces: how many, the function whose tasks these are, and the one that joins their results."""
+
+    count: tuple[Stmt, ...]
+    pieces: PhaseFunction
+    joined: PhaseFunction
+    c_type: str  # of the results
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,16 @@ class PhaseView:
     finished: int
 
     @property
+    def partial(self) -> bool:
+        """Whether it may take rows in pieces."""
+        return any(function.partial is not None for function in self.functions)
+
+    @property
+    def guard(self) -> str:
+        """The condition under which its functions run."""
+        return "if (product_->run == 0) " if self.product else "if (call_.pieces_ == 1) " if self.partial else ""
+
+    @property
     def finishes(self) -> tuple[PhaseFunction, ...]:
         """The functions that may process the sums of its product."""
         return self.product.finishes if self.product is not None else ()
@@ -113,6 +134,11 @@ class StepKernel:
     blocks: Blocks | None  # the phases that a call may run block by block
     private: tuple[str, ...]  # the arrays of which each worker has its own
     kernels: tuple[str, ...]  # its name for each instruction set
+
+    @property
+    def partial(self) -> bool:
+        """Whether a phase may take rows in pieces."""
+        return any(phase.partial for phase in self.phases)
 
     @property
     def product_of_blocks(self) -> int:
@@ -183,7 +209,20 @@ def _function(op: Op, row: dict[str, str], name: str, number: int, letter: str |
     found, phase = staged(op).along(number, letter)
     found, phase = growing(op, found, phase, row, letter, Lowering(op, row, found, phase, letter).is_number)
     lowering = Lowering(op, row, found, phase, letter)
-    return _named(op, row, lowering, f"{name}_{number}{f'_{letter}' if letter else ''}")
+    own = f"{name}_{number}{f'_{letter}' if letter else ''}"
+    made = _named(op, row, lowering, own)
+    return replace(made, partial=_partial(op, row, lowering, own)) if letter else made
+
+
+def _partial(op: Op, row: dict[str, str], whole: Lowering, name: str) -> Partial | None:
+    part = partials.reduction(whole)
+    if part is None or whole.phase.contraction or whole.phase.copies or whole.phase.finishes:
+        return None
+    assert whole.lanes is not None
+    given = op, row, whole.staged, whole.phase, whole.lanes.name, part
+    pieces, joined = partials.Pieces(*given), partials.Joined(*given)
+    functions = _named(op, row, pieces, f"{name}_pieces"), _named(op, row, joined, f"{name}_joined")
+    return Partial(partials.Pieces(*given).count(), *functions, pieces.room)
 
 
 def _finish(op: Op, row: dict[str, str], name: str, number: int, letter: str) -> PhaseFunction:

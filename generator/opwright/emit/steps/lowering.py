@@ -300,7 +300,7 @@ class Lowering(Tasks):
             for name, (one, _) in steps.items()
         ]
         made = self.looped(walk.outer, walk.bounds, [*begun, *inner, *totals], part.source)
-        alone = row.stands() and not (tests or walk.outer)
+        alone = row.stands() and not (tests or walk.outer) and self.lane_span(walk.bounds) == (ZERO, self.along())
         whole = row_sums.whole(self, part, walk.reduced, walk.bounds) if alone else None
         return (whole, If(nodes.Unary("!", whole.condition), made, source=part.source)) if whole else made
 
