@@ -1041,7 +1041,14 @@ OPWRIGHT_OUTLINED const float *opwright_repeated_f32(const float *from, int64_t 
 {
     enum { line = 64 / 4 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const float cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -1051,19 +1058,6 @@ OPWRIGHT_OUTLINED const float *opwright_repeated_f32(const float *from, int64_t 
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const float *opwright_beside_f32(const float *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, float *restrict room)
-{
-    if (several) {
-        return opwright_repeated_f32(from, step, 0, cells, n, room);
-    }
-    const float cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -1296,7 +1290,14 @@ OPWRIGHT_OUTLINED const opwright_bf16 *opwright_repeated_bf16(const opwright_bf1
 {
     enum { line = 64 / 2 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const opwright_bf16 cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -1306,19 +1307,6 @@ OPWRIGHT_OUTLINED const opwright_bf16 *opwright_repeated_bf16(const opwright_bf1
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const opwright_bf16 *opwright_beside_bf16(const opwright_bf16 *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, opwright_bf16 *restrict room)
-{
-    if (several) {
-        return opwright_repeated_bf16(from, step, 0, cells, n, room);
-    }
-    const opwright_bf16 cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -1524,7 +1512,14 @@ OPWRIGHT_OUTLINED const opwright_f16 *opwright_repeated_f16(const opwright_f16 *
 {
     enum { line = 64 / 2 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const opwright_f16 cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -1534,19 +1529,6 @@ OPWRIGHT_OUTLINED const opwright_f16 *opwright_repeated_f16(const opwright_f16 *
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const opwright_f16 *opwright_beside_f16(const opwright_f16 *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, opwright_f16 *restrict room)
-{
-    if (several) {
-        return opwright_repeated_f16(from, step, 0, cells, n, room);
-    }
-    const opwright_f16 cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -1752,7 +1734,14 @@ OPWRIGHT_OUTLINED const int32_t *opwright_repeated_s32(const int32_t *from, int6
 {
     enum { line = 64 / 4 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const int32_t cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -1762,19 +1751,6 @@ OPWRIGHT_OUTLINED const int32_t *opwright_repeated_s32(const int32_t *from, int6
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const int32_t *opwright_beside_s32(const int32_t *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, int32_t *restrict room)
-{
-    if (several) {
-        return opwright_repeated_s32(from, step, 0, cells, n, room);
-    }
-    const int32_t cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -1980,7 +1956,14 @@ OPWRIGHT_OUTLINED const double *opwright_repeated_f64(const double *from, int64_
 {
     enum { line = 64 / 8 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const double cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -1990,19 +1973,6 @@ OPWRIGHT_OUTLINED const double *opwright_repeated_f64(const double *from, int64_
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const double *opwright_beside_f64(const double *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, double *restrict room)
-{
-    if (several) {
-        return opwright_repeated_f64(from, step, 0, cells, n, room);
-    }
-    const double cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -2208,7 +2178,14 @@ OPWRIGHT_OUTLINED const int8_t *opwright_repeated_s8(const int8_t *from, int64_t
 {
     enum { line = 64 / 1 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const int8_t cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -2218,19 +2195,6 @@ OPWRIGHT_OUTLINED const int8_t *opwright_repeated_s8(const int8_t *from, int64_t
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const int8_t *opwright_beside_s8(const int8_t *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, int8_t *restrict room)
-{
-    if (several) {
-        return opwright_repeated_s8(from, step, 0, cells, n, room);
-    }
-    const int8_t cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -2436,7 +2400,14 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_u8(const uint8_t *from, int64
 {
     enum { line = 64 / 1 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const uint8_t cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -2446,19 +2417,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_u8(const uint8_t *from, int64
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const uint8_t *opwright_beside_u8(const uint8_t *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, uint8_t *restrict room)
-{
-    if (several) {
-        return opwright_repeated_u8(from, step, 0, cells, n, room);
-    }
-    const uint8_t cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -2664,7 +2622,14 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_boolean(const uint8_t *from, 
 {
     enum { line = 64 / 1 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const uint8_t cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -2674,19 +2639,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_boolean(const uint8_t *from, 
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const uint8_t *opwright_beside_boolean(const uint8_t *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, uint8_t *restrict room)
-{
-    if (several) {
-        return opwright_repeated_boolean(from, step, 0, cells, n, room);
-    }
-    const uint8_t cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -2892,7 +2844,14 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_f8_e4m3(const uint8_t *from, 
 {
     enum { line = 64 / 1 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const uint8_t cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -2902,19 +2861,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_f8_e4m3(const uint8_t *from, 
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const uint8_t *opwright_beside_f8_e4m3(const uint8_t *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, uint8_t *restrict room)
-{
-    if (several) {
-        return opwright_repeated_f8_e4m3(from, step, 0, cells, n, room);
-    }
-    const uint8_t cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -3120,7 +3066,14 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_f8_e5m2(const uint8_t *from, 
 {
     enum { line = 64 / 1 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const uint8_t cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -3130,19 +3083,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_f8_e5m2(const uint8_t *from, 
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const uint8_t *opwright_beside_f8_e5m2(const uint8_t *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, uint8_t *restrict room)
-{
-    if (several) {
-        return opwright_repeated_f8_e5m2(from, step, 0, cells, n, room);
-    }
-    const uint8_t cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -3348,7 +3288,14 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_s4(const uint8_t *from, int64
 {
     enum { line = 64 / 1 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const uint8_t cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -3358,19 +3305,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_s4(const uint8_t *from, int64
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const uint8_t *opwright_beside_s4(const uint8_t *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, uint8_t *restrict room)
-{
-    if (several) {
-        return opwright_repeated_s4(from, step, 0, cells, n, room);
-    }
-    const uint8_t cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -3576,7 +3510,14 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_u4(const uint8_t *from, int64
 {
     enum { line = 64 / 1 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const uint8_t cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -3586,19 +3527,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_u4(const uint8_t *from, int64
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const uint8_t *opwright_beside_u4(const uint8_t *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, uint8_t *restrict room)
-{
-    if (several) {
-        return opwright_repeated_u4(from, step, 0, cells, n, room);
-    }
-    const uint8_t cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -3804,7 +3732,14 @@ OPWRIGHT_OUTLINED const int64_t *opwright_repeated_s64(const int64_t *from, int6
 {
     enum { line = 64 / 8 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const int64_t cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -3814,19 +3749,6 @@ OPWRIGHT_OUTLINED const int64_t *opwright_repeated_s64(const int64_t *from, int6
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const int64_t *opwright_beside_s64(const int64_t *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, int64_t *restrict room)
-{
-    if (several) {
-        return opwright_repeated_s64(from, step, 0, cells, n, room);
-    }
-    const int64_t cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }
@@ -4032,7 +3954,14 @@ OPWRIGHT_OUTLINED const uint64_t *opwright_repeated_u64(const uint64_t *from, in
 {
     enum { line = 64 / 8 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
-    for (int64_t i = 0; i < n; i += left, left = times, ++place) {
+    int64_t i = 0;
+    for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
+        const uint64_t cell = from[place * step];
+        for (int64_t k = 0; k < line; ++k) {
+            room[i + k] = cell;
+        }
+    }
+    for (; i < n; i += left, left = times, ++place) {
         if (times < 1) { // backwards: each cell is sought
             left = 1, place = opwright_floor_div(at + i, times);
         }
@@ -4042,19 +3971,6 @@ OPWRIGHT_OUTLINED const uint64_t *opwright_repeated_u64(const uint64_t *from, in
                 room[j + k] = cell;
             }
         }
-    }
-    return room;
-}
-
-// The cells that stand for some short rows, each for `cells`, as n; that of one row as a line.
-static inline const uint64_t *opwright_beside_u64(const uint64_t *from, int64_t step, int64_t several, int64_t cells, int64_t n, int64_t line, uint64_t *restrict room)
-{
-    if (several) {
-        return opwright_repeated_u64(from, step, 0, cells, n, room);
-    }
-    const uint64_t cell = *from;
-    for (int64_t i = 0; i < line; ++i) {
-        room[i] = cell;
     }
     return room;
 }

@@ -18,6 +18,7 @@ from ...derive.program import INITIAL, Formula, Part
 from ...language import expr
 from .. import nodes
 from ..nodes import ZERO, Assign, Binary, Call, Declare, Expr, For, If, Name, Scope, Stmt, Unary
+from . import joined
 from .loops import Loops
 from .row_reads import N
 from .rows import Row
@@ -62,6 +63,13 @@ def _gathered(loops: Loops, part: Part, formula: Formula) -> tuple[Stmt, ...]:
     row = Row(loops, loops.values_of(part.target.tensor), part, formula)
     tests = [*conjuncts(value.arguments[0])] if isinstance(value, expr.Call) and value.function == "select" else []
     cells = [test for test in tests if isinstance(test, expr.Call) and test.function == "within"]
+    if joined.letter_of(loops):
+        many = Row(loops, row.values, part, formula)
+        many.joins = True
+        return (
+            If(joined.SEVERAL, many.written(), source=part.source),
+            If(Unary("!", joined.SEVERAL), row.written(), source=part.source),
+        )
     if not cells or len(cells) < len(tests):
         return row.written()
     places = [row.at(Name("i_"), functools.partial(_place, loops, test)) for test in cells]

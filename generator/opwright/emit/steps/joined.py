@@ -16,7 +16,7 @@ from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Read
 from .. import nodes
-from ..nodes import ONE, Binary, Call, Conditional, Declare, DeclareArray, Expr, Name, Stmt
+from ..nodes import ONE, ZERO, Binary, Call, Conditional, Declare, DeclareArray, Expr, Name, Stmt
 from .cache_lines import LINE, costly
 from .elements import Elements
 from .repeats import CELLS
@@ -82,15 +82,15 @@ def cell(tree: expr.Expr, elements: Elements) -> TypeGuard[Read]:
     return isinstance(tree, Read) and expr.Name(letter_of(elements)) in tree.indices
 
 
-def repeated(elements: Elements, read: Read, row: str, room: str, line: Expr) -> list[Stmt]:
-    """The row that such a cell stands for: a line of it if rows are taken one by one."""
+def repeated(elements: Elements, read: Read, row: str, room: str) -> list[Stmt]:
+    """The rows that such cells stand for."""
     lane, letter = _last(elements.phase.parts[0].target)
     c_type, dtype = elements.c_type(read.tensor), elements.dtype(read.tensor)
     cells = elements.extent(elements.program.letters[lane], 0)
-    arguments = (elements.address(read), _stride(elements, read, letter), SEVERAL, cells, N, line, Name(room))
+    arguments = (elements.address(read), _stride(elements, read, letter), ZERO, cells, N, Name(room))
     return [
         DeclareArray(room, c_type, CELLS + LINE),
-        Declare(row, Call(f"opwright_beside_{dtype}", arguments), f"const {c_type} *restrict", changes=True),
+        Declare(row, Call(f"opwright_repeated_{dtype}", arguments), f"const {c_type} *restrict", changes=True),
     ]
 
 

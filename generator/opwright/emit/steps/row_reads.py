@@ -63,6 +63,7 @@ class RowReads:
         self.functions: dict[expr.Call, str] = {}  # results of functions of rows
         self.wide: dict[Read, str] = {}  # rows of f16 as f32
         self.beside = beside
+        self.joins = False  # whether several short rows are one
         self.gathers = False  # whether a row has no stride
         self.lined = False  # whether it is stored a line at a time
         self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
@@ -84,7 +85,7 @@ class RowReads:
 
     def hoisted(self, tree: expr.Expr) -> Expr:
         """A value that is the same for all lanes of a row."""
-        if joined.cell(tree, self.elements):
+        if self.joins and joined.cell(tree, self.elements):
             return self.cell_of_row(tree)
         if tree not in self.same:
             position, self.elements.position = self.elements.position, None
@@ -98,13 +99,12 @@ class RowReads:
         position = self.elements.position
         assert position is not None
         if read not in self.rows:
-            self.elements.position, self.by[read] = None, joined.SEVERAL
+            self.elements.position = None
             name, room, _ = self.named(read)
             self.rows[read] = name
-            self.before += joined.repeated(self.elements, read, name, room, cache_lines.cells_of(self.narrowest()))
+            self.before += joined.repeated(self.elements, read, name, room)
             self.elements.position = position
-        cell = Index(Name(self.rows[read]), cache_lines.place(position, self.by[read]))
-        return self.values.loaded(cell, self.elements.dtype(read.tensor))
+        return self.values.loaded(Index(Name(self.rows[read]), position), self.elements.dtype(read.tensor))
 
     def along(self, cell: Stmt) -> For:
         """The loop over lanes of one assignment."""
