@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..derive.access import substitute
 from ..language import expr
-from ..language.expr import Expr, Name
+from ..language.expr import Expr, Name, substitute
 from ..language.model import Attribute, Constraint, Op, Tensor
 from ..language.source import Mark, SpecInvalid
 from .finding import Finding

@@ -9,11 +9,10 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..derive.access import substitute
 from ..derive.rules.exactness import quotients
 from ..derive.rules.missing_axes import neutrals
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary, substitute
 from ..language.kinds import Kind
 from ..language.model import Op, Tensor
 from ..language.schema import Located, place

@@ -81,7 +81,7 @@ def _arrangements(tensor: Tensor, read: Read) -> Iterator[tuple[dict[str, expr.E
         yield {axis: extent.tree for axis, extent in tensor.dims.items()}, dict(zip(tensor.dims, read.indices))
     for arrangement in tensor.arrangements.values():
         view = dict(zip(tensor.view, read.indices))
-        index = {axis: substitute(entry.tree, view) for axis, entry in arrangement.index.items()}
+        index = {axis: expr.substitute(entry.tree, view) for axis, entry in arrangement.index.items()}
         yield {axis: extent.tree for axis, extent in arrangement.dims.items()}, index
 
 
@@ -110,23 +110,6 @@ def _strided(axes: Sequence[Axis]) -> tuple[Axis, ...]:
         made.append(dataclasses.replace(axis, stride=stride))
         stride = axis.extent * stride
     return tuple(reversed(made))
-
-
-def substitute(tree: expr.Expr, names: Mapping[str, expr.Expr]) -> expr.Expr:
-    """A tree with names replaced by trees."""
-    if expr.names(tree).isdisjoint(names):
-        return tree
-    if isinstance(tree, expr.Name):
-        return names.get(tree.id, tree)
-    if isinstance(tree, expr.Unary):
-        return dataclasses.replace(tree, operand=substitute(tree.operand, names))
-    if isinstance(tree, expr.Binary):
-        return dataclasses.replace(tree, left=substitute(tree.left, names), right=substitute(tree.right, names))
-    if isinstance(tree, expr.Call):
-        return dataclasses.replace(tree, arguments=tuple(substitute(a, names) for a in tree.arguments))
-    if isinstance(tree, expr.Read):
-        return dataclasses.replace(tree, indices=tuple(substitute(i, names) for i in tree.indices))
-    return tree
 
 
 def merged(accessed: Access, ones: Mapping[str, Affine]) -> Access:

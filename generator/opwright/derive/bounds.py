@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary, substitute
 from ..language.model import Op, Tensor
 from ..language.source import Problem, SpecInvalid
-from .access import substitute
 from .algebra.poly import NotPolynomial
 
 # The maximum legal value of such a tree: the sum of two indices then fits in int64.

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..language import expr
-from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary, substitute
 from ..language.model import Op
-from .access import substitute
 from .algebra.conditions import conjuncts
 from .program import INITIAL, Array, Formula, Part, Program
 from .rewrites.accumulating import plain

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..derive import bounds
-from ..derive.access import substitute
 from ..derive.algebra import slopes
 from ..derive.call_plan import Bind, BindArrangement, Check, Compute, Extent, ParseAttribute, may_be_negative, plan
 from ..derive.rules.missing_axes import ABSENT
 from ..derive.sizes import uses_absent
 from ..language import expr
 from ..language.dtypes import DTYPES
+from ..language.expr import substitute
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.types import spatial, symbol_kinds, symbol_of
 from ..memo import memoised

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..memo import memoised
@@ -346,6 +346,23 @@ def replaced(tree: Expr, old: Expr, new: Expr) -> Expr:
         return replace(tree, left=replaced(tree.left, old, new), right=replaced(tree.right, old, new))
     if isinstance(tree, Call):
         return replace(tree, arguments=tuple(replaced(argument, old, new) for argument in tree.arguments))
+    return tree
+
+
+def substitute(tree: Expr, trees: Mapping[str, Expr]) -> Expr:
+    """A tree with names replaced by trees, all at once."""
+    if names(tree).isdisjoint(trees):
+        return tree
+    if isinstance(tree, Name):
+        return trees.get(tree.id, tree)
+    if isinstance(tree, Unary):
+        return replace(tree, operand=substitute(tree.operand, trees))
+    if isinstance(tree, Binary):
+        return replace(tree, left=substitute(tree.left, trees), right=substitute(tree.right, trees))
+    if isinstance(tree, Call):
+        return replace(tree, arguments=tuple(substitute(argument, trees) for argument in tree.arguments))
+    if isinstance(tree, Read):
+        return replace(tree, indices=tuple(substitute(index, trees) for index in tree.indices))
     return tree
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary
@@ -42,7 +41,7 @@ def _as_set(op: Op, tree: Expr, whole: frozenset[str]) -> Expr:
         letters = {letter.id: index for letter, index in pairs if isinstance(letter, Name)}
         value = _as_set(op, made.value, whole)
         named = any(_names_letter(op, one) for one in _factors(value)[0])
-        return _renamed(value, letters) if named else tree
+        return expr.substitute(value, letters) if named else tree
     inner: tuple[Expr, ...] = expr.children(tree)
     if isinstance(tree, Binary) and tree.op == "*":
         left, right = (_as_set(op, side, whole) for side in inner)
@@ -76,21 +75,6 @@ def _setting(op: Op, read: Read, whole: frozenset[str]) -> Assignment | None:
         for letter, index in zip(own, read.indices, strict=True)
     )
     return step.do if alike and not later & {one.tensor for one in expr.reads(step.do.value)} else None
-
-
-def _renamed(tree: Expr, letters: Mapping[str, Expr]) -> Expr:
-    """A tree with other indices in place of letters, all at once."""
-    if isinstance(tree, Name):
-        return letters.get(tree.id, tree)
-    if isinstance(tree, Unary):
-        return dataclasses.replace(tree, operand=_renamed(tree.operand, letters))
-    if isinstance(tree, Binary):
-        return dataclasses.replace(tree, left=_renamed(tree.left, letters), right=_renamed(tree.right, letters))
-    if isinstance(tree, Call):
-        return dataclasses.replace(tree, arguments=tuple(_renamed(one, letters) for one in tree.arguments))
-    if isinstance(tree, Read):
-        return dataclasses.replace(tree, indices=tuple(_renamed(one, letters) for one in tree.indices))
-    return tree
 
 
 def _joined(operator: str, trees: list[Expr]) -> Expr:

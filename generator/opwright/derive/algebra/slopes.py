@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from ...language import expr
-from ...language.expr import Binary, Expr, Name, Number, Unary
-from ..access import substitute
+from ...language.expr import Binary, Expr, Name, Number, Unary, substitute
 from .poly import NotPolynomial, polynomial
 
 ZERO, ONE = Number(0), Number(1)

@@ -10,12 +10,11 @@ import dataclasses
 from collections.abc import Iterator
 
 from ...language import expr
-from ...language.expr import Binary, Call, Expr, Name, Number, Read
+from ...language.expr import Binary, Call, Expr, Name, Number, Read, substitute
 from ...language.model import Op, Step
 from ...language.schema import Located
 from ...language.spelling import spell
 from ...memo import memoised
-from ..access import substitute
 from ..program import INITIAL, kind_of_extent, program
 from ..rules.missing_axes import of_steps
 

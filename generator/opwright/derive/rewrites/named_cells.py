@@ -11,8 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from ...language import expr
-from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
-from ..access import substitute
+from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary, substitute
 from ..picking import counted, names_letter
 from ..program import Formula, Part, Program
 from .accumulating import loose_axes, plain

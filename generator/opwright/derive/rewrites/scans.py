@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 from ...language import expr
 from ...language.evaluate import COMPARED
-from ...language.expr import Binary, Expr, Name, Number, Read, Unary
+from ...language.expr import Binary, Expr, Name, Number, Read, Unary, substitute
 from ...language.schema import Located
-from ..access import substitute
 from ..algebra.slopes import folded, minus, slope, without
 from ..program import Formula, Part, Program
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from ...language import expr
-from ...language.expr import Expr, Name, Number, Read
+from ...language.expr import Expr, Name, Number, Read, substitute
 from ...language.model import Op, Tensor
-from ..access import substitute
 from ..algebra.poly import NotPolynomial, Poly, polynomial
 from ..program import program
 
