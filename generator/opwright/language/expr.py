@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..memo import memoised
@@ -335,35 +335,38 @@ def of_bits(tree: Expr) -> bool:
     return any(isinstance(node, Call) and node.function in BIT_FUNCTIONS for node in walk(tree))
 
 
+def with_children(tree: Expr, made: Sequence[Expr]) -> Expr:
+    """A tree with other children, in the order of `children`."""
+    if isinstance(tree, Binary):
+        return replace(tree, left=made[0], right=made[1])
+    if isinstance(tree, Unary):
+        return replace(tree, operand=made[0])
+    if isinstance(tree, Call):
+        return replace(tree, arguments=tuple(made))
+    return replace(tree, indices=tuple(made)) if isinstance(tree, Read) else tree
+
+
+def changed(tree: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
+    """A tree with subtrees replaced by `visit`, the outermost first; None keeps a node, but not what is in it."""
+    found = visit(tree)
+    return found if found is not None else with_children(tree, [changed(child, visit) for child in children(tree)])
+
+
 @memoised
 def replaced(tree: Expr, old: Expr, new: Expr) -> Expr:
     """A tree with every part equal to `old` replaced; an element of a tensor is replaced only as a whole."""
-    if tree == old:
-        return new
-    if isinstance(tree, Unary):
-        return replace(tree, operand=replaced(tree.operand, old, new))
-    if isinstance(tree, Binary):
-        return replace(tree, left=replaced(tree.left, old, new), right=replaced(tree.right, old, new))
-    if isinstance(tree, Call):
-        return replace(tree, arguments=tuple(replaced(argument, old, new) for argument in tree.arguments))
-    return tree
+    return changed(tree, lambda node: new if node == old else node if isinstance(node, Read) else None)
 
 
 def substitute(tree: Expr, trees: Mapping[str, Expr]) -> Expr:
     """A tree with names replaced by trees, all at once."""
-    if names(tree).isdisjoint(trees):
-        return tree
-    if isinstance(tree, Name):
-        return trees.get(tree.id, tree)
-    if isinstance(tree, Unary):
-        return replace(tree, operand=substitute(tree.operand, trees))
-    if isinstance(tree, Binary):
-        return replace(tree, left=substitute(tree.left, trees), right=substitute(tree.right, trees))
-    if isinstance(tree, Call):
-        return replace(tree, arguments=tuple(substitute(argument, trees) for argument in tree.arguments))
-    if isinstance(tree, Read):
-        return replace(tree, indices=tuple(substitute(index, trees) for index in tree.indices))
-    return tree
+
+    def visit(node: Expr) -> Expr | None:
+        if names(node).isdisjoint(trees):
+            return node
+        return trees[node.id] if isinstance(node, Name) else None
+
+    return changed(tree, visit)
 
 
 @memoised
@@ -387,11 +390,8 @@ def loose_names(tree: Expr) -> frozenset[str]:
 @memoised
 def gathered_names(tree: Expr) -> frozenset[str]:
     """The symbols inside any, all, prod and number, which reduce over all their axes."""
-    found = frozenset[str]()
-    for node in walk(tree):
-        if isinstance(node, Call) and (node.function in REDUCTIONS or node.function in LETTER_FUNCTIONS):
-            found |= names(node)
-    return found
+    calls = (node for node in walk(tree) if isinstance(node, Call))
+    return _NO_NAMES.union(*(names(call) for call in calls if call.function in (*REDUCTIONS, *LETTER_FUNCTIONS)))
 
 
 @memoised

@@ -22,7 +22,7 @@ from .rules import gradients
 from .shared import fresh
 from .statements import PREFIXES, Need, Share, Statement, Underivable, extent_of, inside, needs_of, plain
 from .sums import Sums
-from .terms import Sum, add, factor, grouped, product, quotient, renamed, select, terms_of, tree_of
+from .terms import Sum, add, factor, grouped, product, quotient, select, terms_of, tree_of
 from .versions import forward
 
 LONG = 400  # length of a value, in characters, above which its terms are added in several steps
@@ -180,7 +180,7 @@ class Reverse:
             self.of_part(part, factor(Read(self.diff(name), part.target.indices)))
         elif value and target is not None:
             trees = {old.id: new for old, new in zip(target.indices, part.target.indices) if isinstance(old, Name)}
-            seed = terms_of(renamed(tree_of(value), trees))
+            seed = terms_of(expr.substitute(tree_of(value), trees))
             self.of_part(part, seed)
         for share in self.remote[name]:
             self.of_remote(part, share)
@@ -266,9 +266,9 @@ class Reverse:
         pairs = zip(part.target.indices, share.target.indices, strict=True)
         trees = {old.id: new for old, new in pairs if isinstance(old, Name)}
         (formula,) = part.formulas
-        found = gradients(renamed(formula.value, trees), share.value, self.is_active)
-        moved = (Need(tuple(renamed(i, trees) for i in n.indices), n.axes) for n in self.needs[part.number][""])
-        guards = (*share.where, *(renamed(guard.tree, trees) for guard in part.where))
+        found = gradients(expr.substitute(formula.value, trees), share.value, self.is_active)
+        moved = (Need(tuple(expr.substitute(i, trees) for i in n.indices), n.axes) for n in self.needs[part.number][""])
+        guards = (*share.where, *(expr.substitute(guard.tree, trees) for guard in part.where))
         walked = share.letters | set(letters)
         self.pass_on({"": found}, None, {"": walked}, guards, {"": share.needs | frozenset(moved)})
 

@@ -20,7 +20,6 @@ from .adjoint import Reverse
 from .inverse import gathered
 from .shared import shared, shortened
 from .statements import PREFIXES, Gradient, Statement, Underivable, plain
-from .terms import replaced
 from .versions import forward, prepared
 
 REAL = ("f32", "bf16", "f16", "f64")
@@ -178,7 +177,7 @@ def _others(names: frozenset[str], own: frozenset[str], reader: Statement) -> bo
 
 
 def _standing(tree: Expr, read: Read, value: Expr) -> Expr:
-    return replaced(tree, lambda node: value if node == read else None)
+    return expr.changed(tree, lambda node: value if node == read else None)
 
 
 def _needed(found: Program, statements: Sequence[Statement], keep: set[str]) -> tuple[frozenset[str], tuple[int, ...]]:

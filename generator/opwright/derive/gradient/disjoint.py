@@ -17,7 +17,6 @@ from ..algebra.inside import never_negative
 from ..algebra.poly import NotPolynomial, affine
 from ..algebra.slopes import minus
 from ..program import Part, Program
-from .terms import renamed
 
 OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
@@ -78,4 +77,4 @@ def _below(found: Program, ours: Expr, theirs: Expr) -> bool:
     others: dict[str, Expr] = {name: Name(f"other {name}") for name in found.letters}
     extents = {letter.name: letter.extent for letter in found.letters.values()}
     extents |= {f"other {name}": extent for name, extent in extents.items()}
-    return never_negative(minus(minus(renamed(theirs, others), ours), Number(1)), found.sizes, extents)
+    return never_negative(minus(minus(expr.substitute(theirs, others), ours), Number(1)), found.sizes, extents)

@@ -14,7 +14,7 @@ from ...language.expr import Call, Expr, Read
 from ..program import Part, Program
 from .bounded import EXPONENTIALS, bounded
 from .statements import Need, Share, plain
-from .terms import Sum, Term, replaced, terms_of, times, tree_of
+from .terms import Sum, Term, terms_of, times, tree_of
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ class Known:
 
         def visit(tree: Expr) -> Expr | None:
             inner = self.formulas.get(tree) if isinstance(tree, Read) else None
-            return replaced(inner, visit) if inner is not None and self.has_exponential(inner) else None
+            return expr.changed(inner, visit) if inner is not None and self.has_exponential(inner) else None
 
-        return terms_of(replaced(tree_of(self.shorter(found)), visit))
+        return terms_of(expr.changed(tree_of(self.shorter(found)), visit))
 
     def key(self, share: Share, rest: Sum) -> object:
         """The identity of a sum: its letters, its conditions and its terms."""
@@ -105,9 +105,9 @@ class Known:
         trees = {value.read: value.tree for value in self.values if value.condition is None}
 
         def visit(tree: Expr) -> Expr | None:
-            return replaced(trees[tree], visit) if isinstance(tree, Read) and tree in trees else None
+            return expr.changed(trees[tree], visit) if isinstance(tree, Read) and tree in trees else None
 
-        return terms_of(replaced(tree_of(found), visit)) if trees else found
+        return terms_of(expr.changed(tree_of(found), visit)) if trees else found
 
     def shorter(self, found: Sum, conditions: Iterable[Expr] = ()) -> Sum:
         """A sum with known values read."""
@@ -124,7 +124,7 @@ class Known:
                 return Call("select", (condition, inside, tree_of(self.shorter(terms_of(b), conditions))))
             return None
 
-        result = terms_of(replaced(tree_of(found), visit))
+        result = terms_of(expr.changed(tree_of(found), visit))
         for value in usable:
             result = tuple(_divided(term, value) for term in result)
         return result

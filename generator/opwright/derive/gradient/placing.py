@@ -14,7 +14,7 @@ from ...language.expr import Expr, Name, Read
 from ..program import Part, Program
 from .inverse import solved
 from .statements import Need, Share, plain
-from .terms import renamed, replaced, terms_of, tree_of
+from .terms import terms_of, tree_of
 
 
 def placed(found: Program, shares: Iterable[Share], writers: list[Part]) -> tuple[list[Share], list[Share]]:
@@ -50,7 +50,7 @@ def _at_cells(found: Program, share: Share, cell: Read) -> Share:
     trees = solution.trees
 
     def at(tree: Expr) -> Expr:
-        return replaced(tree, trees.get)
+        return expr.changed(tree, trees.get)
 
     cases = {word: terms_of(at(tree_of(value))) for word, value in share.cases.items()}
     needs = {Need(tuple(map(at, need.indices)), need.axes) for need in share.needs}
@@ -70,8 +70,8 @@ def _moved(share: Share, own: tuple[str, ...], letters: tuple[str, ...], target:
             free = next(letter for letter in own if letter not in names.values())
             names[new] = free
     trees: dict[str, Expr] = {old: Name(new) for old, new in names.items()}
-    cases = {word: terms_of(renamed(tree_of(value), trees)) for word, value in share.cases.items()}
-    needs = frozenset(Need(tuple(renamed(i, trees) for i in need.indices), need.axes) for need in share.needs)
-    where = tuple(renamed(guard, trees) for guard in share.where)
+    cases = {word: terms_of(expr.substitute(tree_of(value), trees)) for word, value in share.cases.items()}
+    needs = frozenset(Need(tuple(expr.substitute(i, trees) for i in need.indices), need.axes) for need in share.needs)
+    where = tuple(expr.substitute(guard, trees) for guard in share.where)
     moved = frozenset(names.get(letter, letter) for letter in share.letters)
     return Share(target, cases, share.by, moved, where, needs)

@@ -20,8 +20,6 @@ from .terms import (
     negative,
     product,
     quotient,
-    renamed,
-    replaced,
     select,
     terms_of,
     tree_of,
@@ -104,7 +102,7 @@ def _of_call(tree: Call, seed: Sum, active: Active) -> Gradients:
     if tree.function not in OF_ONE:
         return {}
     (inner,) = tree.arguments
-    derivative = terms_of(tidy(renamed(OF_ONE[tree.function], {"x": inner, "y": tree}), tree))
+    derivative = terms_of(tidy(expr.substitute(OF_ONE[tree.function], {"x": inner, "y": tree}), tree))
     return gradients(inner, product(seed, derivative), active)
 
 
@@ -118,7 +116,7 @@ def tidy(derivative: Expr, tree: Call) -> Expr:
             return None
         return Call(node.function, tuple(tree_of(terms_of(argument)) for argument in node.arguments))
 
-    return replaced(derivative, visit)
+    return expr.changed(derivative, visit)
 
 
 def _of_select(tree: Call, seed: Sum, active: Active) -> Gradients:
@@ -151,8 +149,8 @@ def _of_pow(tree: Call, seed: Sum, active: Active) -> Gradients:
         elif power:
             own = product(constant(power), terms_of(Call("pow", (base, Number(power - 1)))))
         elif power is None:
-            own = terms_of(renamed(POW_BASE_ANY, names))
+            own = terms_of(expr.substitute(POW_BASE_ANY, names))
     positive = isinstance(base, Number) and base.value > 0
     rule = POW_EXPONENT if positive else POW_EXPONENT_ANY
-    other = terms_of(renamed(rule, names)) if depends(exponent, active) else ()
+    other = terms_of(expr.substitute(rule, names)) if depends(exponent, active) else ()
     return _total(gradients(base, product(seed, own), active), gradients(exponent, product(seed, other), active))

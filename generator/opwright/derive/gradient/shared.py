@@ -15,7 +15,6 @@ from ...language.expr import CONVERSIONS, REAL_FUNCTIONS, Binary, Call, Expr, Na
 from ...language.spelling import spell
 from ..program import Program
 from .statements import Need, Statement, inside, needs_of
-from .terms import replaced
 
 SHORT, LONG = 30, 400  # lengths, in characters, of a part of a value that becomes a step
 CHEAP = ("abs", "sign", "select", "round", "floor", "ceil", *CONVERSIONS)
@@ -101,7 +100,7 @@ def fresh(name: str, taken: Collection[str]) -> str:
 
 
 def _reading(value: Expr, part: Expr, made: Read) -> Expr:
-    return replaced(value, lambda node: made if node == part else None)
+    return expr.changed(value, lambda node: made if node == part else None)
 
 
 def _calls(tree: Expr) -> Iterator[Call]:

@@ -22,7 +22,6 @@ from ..program import Part, Program, assignments
 from .choose import gradient, rows_of
 from .inverse import gathered
 from .statements import Gradient, Statement, Underivable, inside, located
-from .terms import replaced
 from .versions import forward, prepared
 
 STRETCH = ("broadcast", "broadcast_if")
@@ -88,7 +87,7 @@ class _Signature:
             return self.stepped({word: self.moved(one) for word, one in assignments(step)}, step.by, step.where)
         needs = (need for need in solution.needs if not isinstance(need.indices[0], Name))
         where = dict.fromkeys((*solution.where, *(guard for need in needs for guard in inside(need))))
-        given = tuple(located(replaced(guard.tree, solution.trees.get)) for guard in step.where)
+        given = tuple(located(expr.changed(guard.tree, solution.trees.get)) for guard in step.where)
         made = {word: self.moved(one, solution.trees) for word, one in assignments(step)}
         return self.stepped(made, step.by, (*given, *map(located, where)))
 
@@ -98,12 +97,12 @@ class _Signature:
         def visit(node: Expr) -> Expr | None:
             if not isinstance(node, Read):
                 return trees.get(node)
-            inner = dataclasses.replace(node, indices=tuple(replaced(index, visit) for index in node.indices))
+            inner = dataclasses.replace(node, indices=tuple(expr.changed(index, visit) for index in node.indices))
             return self.bare(inner)
 
         target = visit(assignment.target)
         assert isinstance(target, Read)
-        return _assignment(target, assignment.op, replaced(assignment.value, visit))
+        return _assignment(target, assignment.op, expr.changed(assignment.value, visit))
 
     def bare(self, read: Read) -> Expr:
         """An element of a recomputed output, without its axes of extent 1."""

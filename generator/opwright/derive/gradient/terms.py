@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ...language import expr
-from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ...language.expr import Binary, Call, Expr, Number, Unary
 
 MAX_POWER = 4  # powers of a factor up to this one are not written as pow()
 
@@ -152,10 +152,10 @@ def select(condition: Expr, a: Sum, b: Sum) -> Sum:
 def _decided(found: Sum, condition: Expr, branch: int) -> Sum:
     def visit(tree: Expr) -> Expr | None:
         chooses = isinstance(tree, Call) and tree.function == "select" and tree.arguments[0] == condition
-        return replaced(tree.arguments[branch], visit) if chooses and isinstance(tree, Call) else None
+        return expr.changed(tree.arguments[branch], visit) if chooses and isinstance(tree, Call) else None
 
     inside = any(isinstance(node, Call) and node.function == "select" for t in found for node in _nodes(t))
-    return terms_of(replaced(tree_of(found), visit)) if inside else found
+    return terms_of(expr.changed(tree_of(found), visit)) if inside else found
 
 
 def _nodes(term: Term) -> Iterator[Expr]:
@@ -296,27 +296,6 @@ def _chain(trees: list[Expr]) -> Expr:
 # Parts of trees.
 
 
-def replaced(tree: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
-    """A tree with subtrees replaced by `visit`, the outermost first; None keeps a subtree."""
-    found = visit(tree)
-    if found is not None:
-        return found
-    if isinstance(tree, Unary):
-        return dataclasses.replace(tree, operand=replaced(tree.operand, visit))
-    if isinstance(tree, Binary):
-        return dataclasses.replace(tree, left=replaced(tree.left, visit), right=replaced(tree.right, visit))
-    if isinstance(tree, Call):
-        return dataclasses.replace(tree, arguments=tuple(replaced(part, visit) for part in tree.arguments))
-    if isinstance(tree, Read):
-        return dataclasses.replace(tree, indices=tuple(replaced(index, visit) for index in tree.indices))
-    return tree
-
-
-def renamed(tree: Expr, names: dict[str, Expr]) -> Expr:
-    """A tree with names replaced by trees."""
-    return replaced(tree, lambda node: names.get(node.id) if isinstance(node, Name) else None)
-
-
 def mapped(found: Sum, visit: Callable[[Expr], Expr | None]) -> Sum:
     """A sum with trees replaced by `visit`."""
-    return terms_of(replaced(tree_of(found), visit))
+    return terms_of(expr.changed(tree_of(found), visit))

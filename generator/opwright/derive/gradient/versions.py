@@ -23,7 +23,6 @@ from .disjoint import disjoint
 from .inverse import quotients, within
 from .shared import fresh
 from .statements import inside, located, needs_of, plain
-from .terms import replaced
 
 JOINS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "product": lambda a, b: Binary("*", a, b),
@@ -130,7 +129,9 @@ class _Version:
     def moved(self, tree: Expr) -> Expr:
         """A tree that reads the values before."""
         own = self.before.tensor
-        return replaced(tree, lambda n: self.renamed(n, own) if isinstance(n, Read) and n.tensor == self.name else None)
+        return expr.changed(
+            tree, lambda n: self.renamed(n, own) if isinstance(n, Read) and n.tensor == self.name else None
+        )
 
     def earlier(self, step: Step) -> Step:
         """A step before, which writes and reads the new name."""

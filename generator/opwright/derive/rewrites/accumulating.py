@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from ...language import expr
-from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ...language.expr import Expr, Name, Number, Read
 from ...language.schema import Assignment
 from ..algebra.poly import ONE, ZERO, NotPolynomial, Poly, affine, polynomial
 from ..algebra.slopes import slope
@@ -163,22 +163,16 @@ def _copy(target: Read, source: Read, letters: Mapping[str, Axis], last: Part) -
 
 def renamed(tree: Expr, old: str, new: str, apart: Apart = MappingProxyType({})) -> Expr:
     """A tree with an array under another name, in which each axis of `apart` is several."""
-    if isinstance(tree, Read):
-        if tree.tensor != old:
-            return tree
+
+    def visit(node: Expr) -> Expr | None:
+        if not isinstance(node, Read) or node.tensor != old:
+            return node if isinstance(node, Read) else None
         spread = (
-            map(Name, apart[number]) if number in apart else (index,) for number, index in enumerate(tree.indices)
+            map(Name, apart[number]) if number in apart else (index,) for number, index in enumerate(node.indices)
         )
-        return Read(new, tuple(one for some in spread for one in some), tree.column)
-    if isinstance(tree, Unary):
-        return dataclasses.replace(tree, operand=renamed(tree.operand, old, new, apart))
-    if isinstance(tree, Binary):
-        left, right = (renamed(side, old, new, apart) for side in (tree.left, tree.right))
-        return dataclasses.replace(tree, left=left, right=right)
-    if isinstance(tree, Call):
-        arguments = tuple(renamed(argument, old, new, apart) for argument in tree.arguments)
-        return dataclasses.replace(tree, arguments=arguments)
-    return tree
+        return Read(new, tuple(one for some in spread for one in some), node.column)
+
+    return expr.changed(tree, visit)
 
 
 def renamed_part(part: Part, old: str, new: str, apart: Apart = MappingProxyType({})) -> Part:

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from ...language import expr
-from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ...language.expr import Call, Expr, Name, Number, Read
 from ...language.model import Op
 from ..algebra.slopes import folded, minus, negated, plus, sign, slope, times, without
 from ..contraction import contraction
@@ -118,8 +118,4 @@ def _by(tree: Expr, letters: list[str], base: Base, by: Expr) -> Expr | None:
     found = [child for child in made if child is not None]
     if len(found) < len(made):
         return None
-    if isinstance(tree, Unary):
-        return dataclasses.replace(tree, operand=found[0])
-    if isinstance(tree, Binary):
-        return dataclasses.replace(tree, left=found[0], right=found[1])
-    return dataclasses.replace(tree, arguments=tuple(found)) if isinstance(tree, Call) else None
+    return expr.with_children(tree, found) if found and not isinstance(tree, Read) else None

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from ...language import expr
-from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ...language.model import Op, Step, Tensor
 from ...language.schema import Assignment, Located, Problems, place
 from ...language.source import Problem, unknown
@@ -172,15 +172,7 @@ def _changed(step: Step, change: Callable[[Assignment], Assignment]) -> Step:
 
 def _reread(tree: Expr, change: Callable[[Read], Expr]) -> Expr:
     """A value with its reads replaced by other expressions."""
-    if isinstance(tree, Read):
-        return change(tree)
-    if isinstance(tree, Unary):
-        return dataclasses.replace(tree, operand=_reread(tree.operand, change))
-    if isinstance(tree, Binary):
-        return dataclasses.replace(tree, left=_reread(tree.left, change), right=_reread(tree.right, change))
-    if isinstance(tree, Call):
-        return dataclasses.replace(tree, arguments=tuple(_reread(each, change) for each in tree.arguments))
-    return tree
+    return expr.changed(tree, lambda node: change(node) if isinstance(node, Read) else None)
 
 
 def _free(op: Op, wanted: str) -> str:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
+from ...language import expr
 from ...language.expr import Binary, Expr, Name, Number, Read, names
 from ...language.model import Dim, Op, Step, Tensor
 from ...language.schema import Assignment, Located
 from ...memo import memoised
-from ..gradient.terms import replaced
 from ..program import program
 
 
@@ -156,7 +156,7 @@ class _Parted:
         if found is None:
             return None
         target = self.read(found.target)
-        value = replaced(found.value, lambda node: self.read(node) if isinstance(node, Read) else None)
+        value = expr.changed(found.value, lambda node: self.read(node) if isinstance(node, Read) else None)
         return dataclasses.replace(found, target=target, value=value)
 
     def read(self, read: Read) -> Read:

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
 from ...language import expr
-from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ..algebra.slopes import minus, slope, without
 from ..contraction import contraction
 from ..program import Formula, Part, Program
@@ -109,15 +109,4 @@ def exchanging(found: Program, part: Part, exchanged: Mapping[Expr, Expr]) -> Pa
 
 def exchanged_in(tree: Expr, exchanged: Mapping[Expr, Expr]) -> Expr:
     """A tree with each of the largest parts that are named exchanged once; those of indices, too."""
-    if tree in exchanged:
-        return exchanged[tree]
-    if isinstance(tree, Read):
-        return dataclasses.replace(tree, indices=tuple(exchanged_in(index, exchanged) for index in tree.indices))
-    if isinstance(tree, Unary):
-        return dataclasses.replace(tree, operand=exchanged_in(tree.operand, exchanged))
-    if isinstance(tree, Binary):
-        left, right = (exchanged_in(side, exchanged) for side in (tree.left, tree.right))
-        return dataclasses.replace(tree, left=left, right=right)
-    if isinstance(tree, Call):
-        return dataclasses.replace(tree, arguments=tuple(exchanged_in(one, exchanged) for one in tree.arguments))
-    return tree
+    return expr.changed(tree, exchanged.get)
