@@ -1099,24 +1099,27 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_7_d_of_su
     const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const diff_query_sum_ = sums_;
-    const int64_t diff_query_H_step_ = sizes_->diff_query_H[sizes_->H_rank - 1];
-    const int64_t diff_query_Q = sizes_->diff_query_Q;
-    const int64_t diff_query_D = sizes_->diff_query_D;
     const int64_t D = sizes_->D;
+    const int64_t diff_query_D = sizes_->diff_query_D;
+    const int64_t diff_query_Q = sizes_->diff_query_Q;
+    const int together_ = D <= 128 && cells_ >= 2 * D && diff_query_D == 1 && diff_query_Q == D;
+    const int64_t diff_query_H_step_ = sizes_->diff_query_H[sizes_->H_rank - 1];
+    const int64_t Q = sizes_->Q;
+    const int64_t along_ = together_ ? Q * D : D;
     const int64_t block_ = 512;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
-    const int64_t Q = sizes_->Q;
-    int64_t task_ = cell_ / D;
-    int64_t row_ = task_ * D - cell_;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, D - (at_ - row_))) {
-        if (at_ - row_ == D) {
+    const int64_t q_rows_ = together_ ? 1 : Q;
+    int64_t task_ = cell_ / along_;
+    int64_t row_ = task_ * along_ - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, along_ - (at_ - row_))) {
+        if (at_ - row_ == along_) {
             task_ += 1;
             row_ = at_;
         }
         const int64_t begin_ = at_ - row_;
-        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), D);
-        const int64_t q = task_ % Q;
-        const int64_t rest_1_ = task_ / Q;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), along_);
+        const int64_t q = opwright_rest_by(task_, q_rows_);
+        const int64_t rest_1_ = opwright_floor_by(task_, q_rows_);
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
         const int64_t diff_query_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_query_H);
@@ -1373,24 +1376,27 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_9_d_of_su
     const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const diff_key_sum_ = sums_;
-    const int64_t diff_key_H_step_ = sizes_->diff_key_H[sizes_->H_rank - 1];
-    const int64_t diff_key_T = sizes_->diff_key_T;
-    const int64_t diff_key_D = sizes_->diff_key_D;
     const int64_t D = sizes_->D;
+    const int64_t diff_key_D = sizes_->diff_key_D;
+    const int64_t diff_key_T = sizes_->diff_key_T;
+    const int together_ = D <= 128 && cells_ >= 2 * D && diff_key_D == 1 && diff_key_T == D;
+    const int64_t diff_key_H_step_ = sizes_->diff_key_H[sizes_->H_rank - 1];
+    const int64_t T = sizes_->T;
+    const int64_t along_ = together_ ? T * D : D;
     const int64_t block_ = 512;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
-    const int64_t T = sizes_->T;
-    int64_t task_ = cell_ / D;
-    int64_t row_ = task_ * D - cell_;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, D - (at_ - row_))) {
-        if (at_ - row_ == D) {
+    const int64_t t_rows_ = together_ ? 1 : T;
+    int64_t task_ = cell_ / along_;
+    int64_t row_ = task_ * along_ - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, along_ - (at_ - row_))) {
+        if (at_ - row_ == along_) {
             task_ += 1;
             row_ = at_;
         }
         const int64_t begin_ = at_ - row_;
-        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), D);
-        const int64_t t = task_ % T;
-        const int64_t rest_1_ = task_ / T;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), along_);
+        const int64_t t = opwright_rest_by(task_, t_rows_);
+        const int64_t rest_1_ = opwright_floor_by(task_, t_rows_);
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
         const int64_t diff_key_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_key_H);
@@ -1647,24 +1653,27 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_11_w_of_s
     const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const diff_value_sum_ = sums_;
-    const int64_t diff_value_H_step_ = sizes_->diff_value_H[sizes_->H_rank - 1];
-    const int64_t diff_value_T = sizes_->diff_value_T;
-    const int64_t diff_value_W = sizes_->diff_value_W;
     const int64_t W = sizes_->W;
+    const int64_t diff_value_W = sizes_->diff_value_W;
+    const int64_t diff_value_T = sizes_->diff_value_T;
+    const int together_ = W <= 128 && cells_ >= 2 * W && diff_value_W == 1 && diff_value_T == W;
+    const int64_t diff_value_H_step_ = sizes_->diff_value_H[sizes_->H_rank - 1];
+    const int64_t T = sizes_->T;
+    const int64_t along_ = together_ ? T * W : W;
     const int64_t block_ = 512;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
-    const int64_t T = sizes_->T;
-    int64_t task_ = cell_ / W;
-    int64_t row_ = task_ * W - cell_;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, W - (at_ - row_))) {
-        if (at_ - row_ == W) {
+    const int64_t t_rows_ = together_ ? 1 : T;
+    int64_t task_ = cell_ / along_;
+    int64_t row_ = task_ * along_ - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, along_ - (at_ - row_))) {
+        if (at_ - row_ == along_) {
             task_ += 1;
             row_ = at_;
         }
         const int64_t begin_ = at_ - row_;
-        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), W);
-        const int64_t t = task_ % T;
-        const int64_t rest_1_ = task_ / T;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), along_);
+        const int64_t t = opwright_rest_by(task_, t_rows_);
+        const int64_t rest_1_ = opwright_floor_by(task_, t_rows_);
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
         const int64_t diff_value_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_value_H);

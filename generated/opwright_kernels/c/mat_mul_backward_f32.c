@@ -589,27 +589,30 @@ static void mat_mul_backward_f32_2_k_of_sums(const void *context_, int64_t cell_
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const diff_src_sum_ = sums_;
+    const int64_t K = sizes_->K;
+    const int64_t diff_src_K = sizes_->diff_src_K;
+    const int64_t diff_src_M = sizes_->diff_src_M;
+    const int together_ = K <= 128 && cells_ >= 2 * K && diff_src_K == 1 && diff_src_M == K;
     const int64_t diff_src_B_p0__step_ = sizes_->diff_src_B_p0_[sizes_->B_p0__rank - 1];
     const int64_t diff_src_B_p2__step_ = sizes_->diff_src_B_p2_[sizes_->B_p2__rank - 1];
-    const int64_t diff_src_M = sizes_->diff_src_M;
-    const int64_t diff_src_K = sizes_->diff_src_K;
-    const int64_t K = sizes_->K;
-    const int64_t block_ = diff_src_K == 1 ? 4096 : opwright_apart(diff_src_K, 1);
+    const int64_t M = sizes_->M;
+    const int64_t along_ = together_ ? M * K : K;
+    const int64_t block_ = together_ ? 512 : diff_src_K == 1 ? 4096 : opwright_apart(diff_src_K, 1);
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p2__rows_ = opwright_rows(sizes_->B_p2__rank, sizes_->B_p2__extents);
     const int64_t B_p2__inner_ = sizes_->B_p2__extents[sizes_->B_p2__rank - 1];
-    const int64_t M = sizes_->M;
-    int64_t task_ = cell_ / K;
-    int64_t row_ = task_ * K - cell_;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, K - (at_ - row_))) {
-        if (at_ - row_ == K) {
+    const int64_t m_rows_ = together_ ? 1 : M;
+    int64_t task_ = cell_ / along_;
+    int64_t row_ = task_ * along_ - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, along_ - (at_ - row_))) {
+        if (at_ - row_ == along_) {
             task_ += 1;
             row_ = at_;
         }
         const int64_t begin_ = at_ - row_;
-        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), K);
-        const int64_t m = task_ % M;
-        const int64_t rest_1_ = task_ / M;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), along_);
+        const int64_t m = opwright_rest_by(task_, m_rows_);
+        const int64_t rest_1_ = opwright_floor_by(task_, m_rows_);
         const int64_t b_p2_ = rest_1_ % B_p2__inner_;
         const int64_t rest_2_ = rest_1_ / B_p2__inner_;
         const int64_t b_p2__row_ = rest_2_ % B_p2__rows_;
@@ -638,27 +641,30 @@ static void mat_mul_backward_f32_2_m_of_sums(const void *context_, int64_t cell_
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const diff_src_sum_ = sums_;
-    const int64_t diff_src_B_p0__step_ = sizes_->diff_src_B_p0_[sizes_->B_p0__rank - 1];
-    const int64_t diff_src_B_p2__step_ = sizes_->diff_src_B_p2_[sizes_->B_p2__rank - 1];
+    const int64_t M = sizes_->M;
     const int64_t diff_src_M = sizes_->diff_src_M;
     const int64_t diff_src_K = sizes_->diff_src_K;
-    const int64_t M = sizes_->M;
-    const int64_t block_ = diff_src_M == 1 ? 4096 : opwright_apart(diff_src_M, 1);
+    const int together_ = M <= 128 && cells_ >= 2 * M && diff_src_M == 1 && diff_src_K == M;
+    const int64_t diff_src_B_p0__step_ = sizes_->diff_src_B_p0_[sizes_->B_p0__rank - 1];
+    const int64_t diff_src_B_p2__step_ = sizes_->diff_src_B_p2_[sizes_->B_p2__rank - 1];
+    const int64_t K = sizes_->K;
+    const int64_t along_ = together_ ? K * M : M;
+    const int64_t block_ = together_ ? 512 : diff_src_M == 1 ? 4096 : opwright_apart(diff_src_M, 1);
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p2__rows_ = opwright_rows(sizes_->B_p2__rank, sizes_->B_p2__extents);
     const int64_t B_p2__inner_ = sizes_->B_p2__extents[sizes_->B_p2__rank - 1];
-    const int64_t K = sizes_->K;
-    int64_t task_ = cell_ / M;
-    int64_t row_ = task_ * M - cell_;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, M - (at_ - row_))) {
-        if (at_ - row_ == M) {
+    const int64_t k_rows_ = together_ ? 1 : K;
+    int64_t task_ = cell_ / along_;
+    int64_t row_ = task_ * along_ - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, along_ - (at_ - row_))) {
+        if (at_ - row_ == along_) {
             task_ += 1;
             row_ = at_;
         }
         const int64_t begin_ = at_ - row_;
-        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), M);
-        const int64_t k = task_ % K;
-        const int64_t rest_1_ = task_ / K;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), along_);
+        const int64_t k = opwright_rest_by(task_, k_rows_);
+        const int64_t rest_1_ = opwright_floor_by(task_, k_rows_);
         const int64_t b_p2_ = rest_1_ % B_p2__inner_;
         const int64_t rest_2_ = rest_1_ / B_p2__inner_;
         const int64_t b_p2__row_ = rest_2_ % B_p2__rows_;
@@ -1460,29 +1466,32 @@ static void mat_mul_backward_f32_4_n_p1__of_sums(const void *context_, int64_t c
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const diff_weights_sum_ = sums_;
+    const int64_t N_p1_ = sizes_->N_p1_;
+    const int64_t diff_weights_N_p1_ = sizes_->diff_weights_N_p1_;
+    const int64_t diff_weights_K = sizes_->diff_weights_K;
+    const int together_ = N_p1_ <= 128 && cells_ >= 2 * N_p1_ && diff_weights_N_p1_ == 1 && diff_weights_K == N_p1_;
     const int64_t diff_weights_B_p0__step_ = sizes_->diff_weights_B_p0_[sizes_->B_p0__rank - 1];
     const int64_t diff_weights_B_p1__step_ = sizes_->diff_weights_B_p1_[sizes_->B_p1__rank - 1];
-    const int64_t diff_weights_K = sizes_->diff_weights_K;
     const int64_t diff_weights_N_p0_ = sizes_->diff_weights_N_p0_;
-    const int64_t diff_weights_N_p1_ = sizes_->diff_weights_N_p1_;
-    const int64_t N_p1_ = sizes_->N_p1_;
-    const int64_t block_ = diff_weights_N_p1_ == 1 ? 4096 : opwright_apart(diff_weights_N_p1_, 1);
+    const int64_t K = sizes_->K;
+    const int64_t along_ = together_ ? K * N_p1_ : N_p1_;
+    const int64_t block_ = together_ ? 512 : diff_weights_N_p1_ == 1 ? 4096 : opwright_apart(diff_weights_N_p1_, 1);
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p1__rows_ = opwright_rows(sizes_->B_p1__rank, sizes_->B_p1__extents);
     const int64_t B_p1__inner_ = sizes_->B_p1__extents[sizes_->B_p1__rank - 1];
     const int64_t N_p0_ = sizes_->N_p0_;
-    const int64_t K = sizes_->K;
-    int64_t task_ = cell_ / N_p1_;
-    int64_t row_ = task_ * N_p1_ - cell_;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, N_p1_ - (at_ - row_))) {
-        if (at_ - row_ == N_p1_) {
+    const int64_t k_rows_ = together_ ? 1 : K;
+    int64_t task_ = cell_ / along_;
+    int64_t row_ = task_ * along_ - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, along_ - (at_ - row_))) {
+        if (at_ - row_ == along_) {
             task_ += 1;
             row_ = at_;
         }
         const int64_t begin_ = at_ - row_;
-        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), N_p1_);
-        const int64_t k = task_ % K;
-        const int64_t rest_1_ = task_ / K;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), along_);
+        const int64_t k = opwright_rest_by(task_, k_rows_);
+        const int64_t rest_1_ = opwright_floor_by(task_, k_rows_);
         const int64_t n_p0_ = rest_1_ % N_p0_;
         const int64_t rest_2_ = rest_1_ / N_p0_;
         const int64_t b_p1_ = rest_2_ % B_p1__inner_;
@@ -1513,29 +1522,32 @@ static void mat_mul_backward_f32_4_k_of_sums(const void *context_, int64_t cell_
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const diff_weights_sum_ = sums_;
+    const int64_t K = sizes_->K;
+    const int64_t diff_weights_K = sizes_->diff_weights_K;
+    const int64_t diff_weights_N_p1_ = sizes_->diff_weights_N_p1_;
+    const int together_ = K <= 128 && cells_ >= 2 * K && diff_weights_K == 1 && diff_weights_N_p1_ == K;
     const int64_t diff_weights_B_p0__step_ = sizes_->diff_weights_B_p0_[sizes_->B_p0__rank - 1];
     const int64_t diff_weights_B_p1__step_ = sizes_->diff_weights_B_p1_[sizes_->B_p1__rank - 1];
-    const int64_t diff_weights_K = sizes_->diff_weights_K;
     const int64_t diff_weights_N_p0_ = sizes_->diff_weights_N_p0_;
-    const int64_t diff_weights_N_p1_ = sizes_->diff_weights_N_p1_;
-    const int64_t K = sizes_->K;
-    const int64_t block_ = diff_weights_K == 1 ? 4096 : opwright_apart(diff_weights_K, 1);
+    const int64_t N_p1_ = sizes_->N_p1_;
+    const int64_t along_ = together_ ? N_p1_ * K : K;
+    const int64_t block_ = together_ ? 512 : diff_weights_K == 1 ? 4096 : opwright_apart(diff_weights_K, 1);
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
     const int64_t B_p1__rows_ = opwright_rows(sizes_->B_p1__rank, sizes_->B_p1__extents);
     const int64_t B_p1__inner_ = sizes_->B_p1__extents[sizes_->B_p1__rank - 1];
     const int64_t N_p0_ = sizes_->N_p0_;
-    const int64_t N_p1_ = sizes_->N_p1_;
-    int64_t task_ = cell_ / K;
-    int64_t row_ = task_ * K - cell_;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, K - (at_ - row_))) {
-        if (at_ - row_ == K) {
+    const int64_t n_p1__rows_ = together_ ? 1 : N_p1_;
+    int64_t task_ = cell_ / along_;
+    int64_t row_ = task_ * along_ - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, along_ - (at_ - row_))) {
+        if (at_ - row_ == along_) {
             task_ += 1;
             row_ = at_;
         }
         const int64_t begin_ = at_ - row_;
-        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), K);
-        const int64_t n_p1_ = task_ % N_p1_;
-        const int64_t rest_1_ = task_ / N_p1_;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), along_);
+        const int64_t n_p1_ = opwright_rest_by(task_, n_p1__rows_);
+        const int64_t rest_1_ = opwright_floor_by(task_, n_p1__rows_);
         const int64_t n_p0_ = rest_1_ % N_p0_;
         const int64_t rest_2_ = rest_1_ / N_p0_;
         const int64_t b_p1_ = rest_2_ % B_p1__inner_;

@@ -434,26 +434,31 @@ static void mat_mul_bf16_1_n_of_sums(const void *context_, int64_t cell_, int64_
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
     (void)part_;
     const float *const sums = sums_;
-    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
-    const int64_t dst_M = sizes_->dst_M;
-    const int64_t dst_N = sizes_->dst_N;
-    const int64_t bias_N = sizes_->bias_N;
-    const int64_t bias_by_ = bias_N != 0;
     const int64_t N = sizes_->N;
-    const int64_t block_ = dst_N == 1 && bias_N == bias_by_ ? 4096 : opwright_apart(dst_N, bias_N);
-    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t dst_N = sizes_->dst_N;
+    const int64_t dst_M = sizes_->dst_M;
+    const int64_t bias_N = sizes_->bias_N;
+    const int together_ = N <= 128 && cells_ >= 2 * N && dst_N == 1 && dst_M == N && bias_N == 1;
+    const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t bias_by_ = bias_N != 0;
     const int64_t M = sizes_->M;
-    int64_t task_ = cell_ / N;
-    int64_t row_ = task_ * N - cell_;
-    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, N - (at_ - row_))) {
-        if (at_ - row_ == N) {
+    const int64_t along_ = together_ ? M * N : N;
+    const int64_t block_ = together_ ? 512 : dst_N == 1 && bias_N == bias_by_ ? 4096 : opwright_apart(dst_N, bias_N);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t m_rows_ = together_ ? 1 : M;
+    opwright_bf16 bias_cells_[768];
+    const opwright_bf16 * bias_begin_ = together_ ? opwright_copies_bf16(call_->bias, N, opwright_min(cells_, 512) + N, bias_cells_) : call_->bias;
+    int64_t task_ = cell_ / along_;
+    int64_t row_ = task_ * along_ - cell_;
+    for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, along_ - (at_ - row_))) {
+        if (at_ - row_ == along_) {
             task_ += 1;
             row_ = at_;
         }
         const int64_t begin_ = at_ - row_;
-        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), N);
-        const int64_t m = task_ % M;
-        const int64_t rest_1_ = task_ / M;
+        const int64_t end_ = opwright_min(begin_ + opwright_min(block_, cells_ - at_), along_);
+        const int64_t m = opwright_rest_by(task_, m_rows_);
+        const int64_t rest_1_ = opwright_floor_by(task_, m_rows_);
         const int64_t b = rest_1_ % B_inner_;
         const int64_t b_row_ = rest_1_ / B_inner_;
         const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
@@ -466,7 +471,7 @@ static void mat_mul_bf16_1_n_of_sums(const void *context_, int64_t cell_, int64_
         const int past_ = 0;
         const float *restrict sums_row_ = sums + (at_ + (n - begin_));
         opwright_bf16 bias_room_[512];
-        const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(call_->bias + n * bias_N, bias_N, bias_by_ ? n_ : 32, bias_room_);
+        const opwright_bf16 *restrict bias_row_ = opwright_row_bf16(bias_begin_ + (together_ ? n % N : n * bias_N), bias_N, bias_by_ ? n_ : 32, bias_room_);
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             float wide_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {

@@ -1071,16 +1071,19 @@ static inline float *opwright_kept_f32(float *at, int64_t step, int64_t n, float
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const float *opwright_again_f32(const float *from, const int64_t *strides, int64_t n, int64_t count, float *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const float *opwright_copies_f32(const float *from, int64_t n, int64_t count, float *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const float *opwright_again_f32(const float *from, const int64_t *strides, int64_t n, int64_t count, float *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_f32(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -1320,16 +1323,19 @@ static inline opwright_bf16 *opwright_kept_bf16(opwright_bf16 *at, int64_t step,
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const opwright_bf16 *opwright_again_bf16(const opwright_bf16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_bf16 *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const opwright_bf16 *opwright_copies_bf16(const opwright_bf16 *from, int64_t n, int64_t count, opwright_bf16 *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const opwright_bf16 *opwright_again_bf16(const opwright_bf16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_bf16 *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_bf16(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -1542,16 +1548,19 @@ static inline opwright_f16 *opwright_kept_f16(opwright_f16 *at, int64_t step, in
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const opwright_f16 *opwright_again_f16(const opwright_f16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_f16 *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const opwright_f16 *opwright_copies_f16(const opwright_f16 *from, int64_t n, int64_t count, opwright_f16 *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const opwright_f16 *opwright_again_f16(const opwright_f16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_f16 *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_f16(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -1764,16 +1773,19 @@ static inline int32_t *opwright_kept_s32(int32_t *at, int64_t step, int64_t n, i
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const int32_t *opwright_again_s32(const int32_t *from, const int64_t *strides, int64_t n, int64_t count, int32_t *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const int32_t *opwright_copies_s32(const int32_t *from, int64_t n, int64_t count, int32_t *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const int32_t *opwright_again_s32(const int32_t *from, const int64_t *strides, int64_t n, int64_t count, int32_t *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_s32(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -1986,16 +1998,19 @@ static inline double *opwright_kept_f64(double *at, int64_t step, int64_t n, dou
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const double *opwright_again_f64(const double *from, const int64_t *strides, int64_t n, int64_t count, double *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const double *opwright_copies_f64(const double *from, int64_t n, int64_t count, double *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const double *opwright_again_f64(const double *from, const int64_t *strides, int64_t n, int64_t count, double *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_f64(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -2208,16 +2223,19 @@ static inline int8_t *opwright_kept_s8(int8_t *at, int64_t step, int64_t n, int8
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const int8_t *opwright_again_s8(const int8_t *from, const int64_t *strides, int64_t n, int64_t count, int8_t *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const int8_t *opwright_copies_s8(const int8_t *from, int64_t n, int64_t count, int8_t *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const int8_t *opwright_again_s8(const int8_t *from, const int64_t *strides, int64_t n, int64_t count, int8_t *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_s8(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -2430,16 +2448,19 @@ static inline uint8_t *opwright_kept_u8(uint8_t *at, int64_t step, int64_t n, ui
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_again_u8(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const uint8_t *opwright_copies_u8(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_again_u8(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_u8(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -2652,16 +2673,19 @@ static inline uint8_t *opwright_kept_boolean(uint8_t *at, int64_t step, int64_t 
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_again_boolean(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const uint8_t *opwright_copies_boolean(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_again_boolean(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_boolean(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -2874,16 +2898,19 @@ static inline uint8_t *opwright_kept_f8_e4m3(uint8_t *at, int64_t step, int64_t 
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_again_f8_e4m3(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const uint8_t *opwright_copies_f8_e4m3(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_again_f8_e4m3(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_f8_e4m3(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -3096,16 +3123,19 @@ static inline uint8_t *opwright_kept_f8_e5m2(uint8_t *at, int64_t step, int64_t 
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_again_f8_e5m2(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const uint8_t *opwright_copies_f8_e5m2(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_again_f8_e5m2(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_f8_e5m2(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -3318,16 +3348,19 @@ static inline uint8_t *opwright_kept_s4(uint8_t *at, int64_t step, int64_t n, ui
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_again_s4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const uint8_t *opwright_copies_s4(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_again_s4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_s4(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -3540,16 +3573,19 @@ static inline uint8_t *opwright_kept_u4(uint8_t *at, int64_t step, int64_t n, ui
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint8_t *opwright_again_u4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const uint8_t *opwright_copies_u4(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint8_t *opwright_again_u4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_u4(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -3762,16 +3798,19 @@ static inline int64_t *opwright_kept_s64(int64_t *at, int64_t step, int64_t n, i
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const int64_t *opwright_again_s64(const int64_t *from, const int64_t *strides, int64_t n, int64_t count, int64_t *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const int64_t *opwright_copies_s64(const int64_t *from, int64_t n, int64_t count, int64_t *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const int64_t *opwright_again_s64(const int64_t *from, const int64_t *strides, int64_t n, int64_t count, int64_t *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_s64(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
@@ -3984,16 +4023,19 @@ static inline uint64_t *opwright_kept_u64(uint64_t *at, int64_t step, int64_t n,
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
-static inline const uint64_t *opwright_again_u64(const uint64_t *from, const int64_t *strides, int64_t n, int64_t count, uint64_t *room)
+// A row of n cells again and again, at least `count` cells.
+static inline const uint64_t *opwright_copies_u64(const uint64_t *from, int64_t n, int64_t count, uint64_t *room)
 {
-    if (count == 0 || strides[0] != 0 || strides[1] != 1) {
-        return from;
-    }
     for (int64_t i = 0; i < count; i += n) {
         opwright_copied(room + i, from, n * (int64_t)sizeof *room);
     }
     return room;
+}
+
+// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
+static inline const uint64_t *opwright_again_u64(const uint64_t *from, const int64_t *strides, int64_t n, int64_t count, uint64_t *room)
+{
+    return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_u64(from, n, count, room);
 }
 
 // Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the

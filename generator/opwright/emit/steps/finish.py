@@ -17,7 +17,8 @@ from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Conditional, Declare, Expr, For, If, Name, Scope, Stmt
-from .elements import BEGIN, END, Term
+from . import together
+from .elements import BEGIN, END, ROOM, Term
 from .loops import Loop
 from .lowering import Lowering
 
@@ -31,6 +32,7 @@ class Finish(Lowering):
     def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str) -> None:
         assert phase.finishes is not None
         self.sums_of = phase.finishes
+        self.rows = ""  # the letter whose rows may be one
         super().__init__(op, row, dataclasses.replace(found, private=found.private | {self.sums_of}), phase, lanes)
 
     def body(self) -> tuple[Stmt, ...]:
@@ -38,8 +40,9 @@ class Finish(Lowering):
 
         Rows are counted: three divisions for each took as long as the arithmetic of 64 bytes.
         """
+        self.begun()
         inner = [statement for step in self.statements() for statement in step]
-        along, block = self.along(), self.constant("block_", self.max_lanes())
+        along, block = self.along(), self.constant("block_", self.longest())
         rest, column = Binary("-", CELLS, AT), Binary("-", AT, ROW)
         end = Call("opwright_min", (Binary("+", BEGIN, Call("opwright_min", (block, rest))), along))
         first = (
@@ -60,7 +63,23 @@ class Finish(Lowering):
         )
         step = Call("opwright_min", (block, Binary("-", along, column)))
         loop = For("at_", ZERO, CELLS, body, step=step)
-        return (*nodes.used(self.declared.values(), Scope((*first, loop))), *first, loop)
+        made = (*self.repeated, *first, loop)
+        return (*nodes.used(self.declared.values(), Scope(made)), *made)
+
+    def begun(self) -> None:
+        """Whether a call has short rows that are one long row."""
+        rows = together.letter(self, self.sums_of, self.order())
+        spatial = bool(rows) and self.program.letters[rows].kind == "spatial"
+        if rows and (not spatial or self.plain(rows)):
+            run = [self.run_of(self.program.letters[rows])] if spatial else []
+            test = nodes.both([*together.tests(self, self.sums_of, rows), *run])
+            self.constant(together.TOGETHER.name, test, "int")
+            self.rows = rows
+
+    def longest(self) -> Expr:
+        """The lanes of a block."""
+        longest, room = self.max_lanes(), nodes.integer(ROOM)
+        return Conditional(together.TOGETHER, room, longest) if self.rows and longest != room else longest
 
     def order(self) -> list[str]:
         """The letters of the cells, all axes of that of the lanes last: the sums lie in this order."""
@@ -69,19 +88,29 @@ class Finish(Lowering):
     def own_loops(self, letter: str) -> list[Loop]:
         """The loops of a letter: one over all its cells, and the others with one round, where its axes are one run."""
         axis, loops = self.program.letters[letter], super().own_loops(letter)
-        if axis.kind != "spatial" or not self.plain(letter):
-            return loops
-        last = self.copies(axis)[-1][0]
-        found = [
-            dataclasses.replace(loop, extent=self.merged(axis, self.cells(axis) if loop.name == last else ONE, loop))
-            for loop in loops
-        ]
-        self.ones |= {loop.extent for loop in found if loop.name != last}
-        return found
+        if axis.kind == "spatial" and self.plain(letter):
+            last = self.copies(axis)[-1][0]
+            loops = [
+                dataclasses.replace(
+                    loop, extent=self.merged(axis, self.cells(axis) if loop.name == last else ONE, loop)
+                )
+                for loop in loops
+            ]
+            self.ones |= {loop.extent for loop in loops if loop.name != last}
+        if letter == self.rows:
+            *outer, inner = loops
+            extent = self.constant(f"{letter}_rows_", Conditional(together.TOGETHER, ONE, inner.extent))
+            self.ones.add(extent)
+            loops = [*outer, dataclasses.replace(inner, extent=extent)]
+        return loops
 
     def along(self) -> Expr:
         """The cells of a row: of all axes of the letter of the lanes where they are one run, else of the last."""
         assert self.lanes is not None
+        if self.rows:
+            rows = self.cells(self.program.letters[self.rows])
+            whole = Conditional(together.TOGETHER, Binary("*", rows, super().along()), super().along())
+            return self.constant("along_", whole)
         if self.lanes.kind != "spatial" or not self.plain(self.lanes.name):
             return super().along()
         last = Loop(self.lanes.name, self.lane_name(), super().along())
@@ -107,8 +136,11 @@ class Finish(Lowering):
 
     def merged(self, letter: Axis, cells: Expr, loop: Loop) -> Expr:
         """The extent of a loop if the axes of its letter lie in every array as one run, and if not."""
-        run = self.constant(f"{letter.name}_run_", nodes.both(self.run_tests(letter)), "int")
-        return self.constant(f"{loop.name}whole_", Conditional(run, cells, loop.extent))
+        return self.constant(f"{loop.name}whole_", Conditional(self.run_of(letter), cells, loop.extent))
+
+    def run_of(self, letter: Axis) -> Expr:
+        """Whether the axes of a letter lie in every array as one run."""
+        return self.constant(f"{letter.name}_run_", nodes.both(self.run_tests(letter)), "int")
 
     def run_tests(self, letter: Axis) -> list[Expr]:
         """That cells along each axis but the last follow those of the next ones, in all arrays of the call."""

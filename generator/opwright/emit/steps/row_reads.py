@@ -29,7 +29,7 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import across, bends, cache_lines, joined, repeats
+from . import across, bends, cache_lines, joined, repeats, together
 from .elements import ROOM, Elements, product
 from .values import LaneValues, Values
 
@@ -169,7 +169,7 @@ class RowReads:
             step, by = ONE, self.by.get(read)
         else:
             by = self.spread(read, self.named(read)[0], step)
-            first = repeats.begin(elements, read, step)
+            first = together.begin(elements, read) or repeats.begin(elements, read, step)
         self.before.append(DeclareArray(name, "float", ROOM))
         self.before.append(Do(Call("opwright_from_row_f16", (first, step, self.cells(by), Name(name)))))
         elements.buffered(ZERO)
@@ -214,7 +214,7 @@ class RowReads:
             return self._gathered(read, name, room)
         by = self.spread(read, name, step)
         elements.buffered(step, by or ONE)
-        begin = repeats.begin(elements, read, step)
+        begin = together.begin(elements, read) or repeats.begin(elements, read, step)
         row = Call(f"opwright_row_{dtype}", (begin, step, self.cells(by), Name(room)))
         self.before.append(Declare(name, row, pointer, changes=True))
         self.fetched(dtype, name)
