@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from opwright.emit.steps.values import OF_ROWS
 from opwright.language import expr
 from opwright.language.functions import F32_ULPS
 from opwright_kernels import _engine, _isa
@@ -40,29 +41,6 @@ def recorded() -> dict[str, dict[str, str | float]]:
     """What the last walk over all f32 found, by function."""
     functions: dict[str, dict[str, str | float]] = json.loads(RECORD.read_text())["functions"]
     return functions
-
-
-# Each function of rows, of stretches of 1, 2, 3, ... cells: what stands behind a row must stay as it is.
-ROWS = """
-#include <stdio.h>
-#include "opwright_functions_rows.h"
-#define OF(name) \\
-    for (int64_t at = 0, n = 1; at < cells; at += n, n = n % 700 + 1) { \\
-        const int64_t length = n < cells - at ? n : cells - at; \\
-        memcpy(row, x + at, sizeof *row * (size_t)length); \\
-        row[length] = 77.0f; \\
-        opwright_##name##_row_f32(row, length); \\
-        if (row[length] != 77.0f) return 1; \\
-        fwrite(row, sizeof *row, (size_t)length, stdout); \\
-    }
-static float x[1 << 20], row[1024];
-int main(void)
-{
-    const int64_t cells = (int64_t)fread(x, sizeof *x, 1 << 20, stdin);
-    OF(exp) OF(tanh) OF(erf)
-    return 0;
-}
-"""
 
 
 @cache
@@ -104,12 +82,12 @@ def test_functions_of_rows_give_the_bits_of_those_of_cells(
     build: Build, tmp_path: Path, reference: dict[str, np.ndarray]
 ) -> None:
     source = tmp_path / "rows.c"
-    source.write_text(ROWS)
+    source.write_text(functions.rows("f32"))
     cells = np.ascontiguousarray(arguments()[:, 0])
     command = functions.program(build, tmp_path, source=source)
     done = subprocess.run(command, input=cells.tobytes(), capture_output=True, timeout=300, check=True)
-    got = np.frombuffer(done.stdout, np.float32).reshape(3, len(cells))
-    for name, values in zip(("exp", "tanh", "erf"), got, strict=True):
+    got = np.frombuffer(done.stdout, np.float32).reshape(-1, len(cells))
+    for name, values in zip(OF_ROWS, got, strict=True):
         wanted = reference[name]
         assert np.array_equal(np.isnan(values), np.isnan(wanted)), name
         number = ~np.isnan(wanted)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from opwright.emit.steps.values import OF_ROWS
 from opwright.language.functions import F64_ULPS
 from opwright_kernels import _step_kernels
 from support import functions
@@ -73,6 +74,22 @@ def test_functions_keep_to_their_bounds_and_give_the_same_bits_everywhere(
         check(name, values, far)
         wanted = reference[name][0]
         number = ~np.isnan(wanted)
+        assert np.array_equal(values[number].view(np.uint64), wanted[number].view(np.uint64)), name
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=str)
+def test_functions_of_rows_give_the_bits_of_those_of_cells(
+    build: Build, tmp_path: Path, reference: dict[str, tuple[np.ndarray, np.ndarray]]
+) -> None:
+    source = tmp_path / "rows.c"
+    source.write_text(functions.rows("f64"))
+    command = functions.program(build, tmp_path, source=source)
+    done = subprocess.run(command, input=arguments().tobytes(), capture_output=True, timeout=300, check=True)
+    rows = np.frombuffer(done.stdout, np.float64).reshape(-1, len(arguments()))
+    for name, values in zip(OF_ROWS, rows, strict=True):
+        wanted = reference[name][0]
+        number = ~np.isnan(wanted)
+        assert np.isnan(values[~number]).all(), name
         assert np.array_equal(values[number].view(np.uint64), wanted[number].view(np.uint64)), name
 
 

@@ -22,7 +22,7 @@ summary: An operation of a test.
 dims: {{size: {{symbol: M, min: 0}}}}
 inputs: [{{name: a, dims: {{X: M}}}}]
 outputs: [{{name: b, dims: {{X: M}}}}]
-dtypes: [{{a: f32, b: f32, accumulate: f32}}]
+dtypes: [{{a: f32, b: f32, accumulate: f32}}, {{a: f64, b: f64, accumulate: f64}}]
 semantics:
   ranges: {{m: M}}
   steps:
@@ -76,17 +76,34 @@ def test_a_power_by_a_small_constant_is_rounded_once_and_takes_every_number(
     assert (np.signbit(found) == np.signbit(expected))[~np.isnan(expected)].all()
 
 
-def test_a_choice_between_calls_of_a_function_is_what_the_chosen_side_gives(built: tuple[Library, ModuleType]) -> None:
-    _, module = built
-    given = samples()
+@pytest.mark.parametrize(("name", "exponent", "ulp"), [("Cube", 3, 1.5), ("Fourth", 4, 2.0)])
+def test_a_power_of_f64_by_a_small_constant_keeps_to_its_bound(
+    name: str, exponent: int, ulp: float, built: tuple[Library, ModuleType]
+) -> None:
+    library, module = built
+    given = np.concatenate([samples().astype(np.float64), np.random.default_rng(6).standard_normal(3000) * 1e3])
     with np.errstate(all="ignore"):
-        wide = given.astype(np.float64)
+        exact = given.astype(np.longdouble) ** exponent
+        found = getattr(module, library.op(name).function)(given)
+        far = abs(found - exact) <= ulp * np.spacing(abs(exact).astype(np.float64))
+    assert (far | (found == exact) | (np.isnan(found) & np.isnan(exact))).all()
+    assert (np.signbit(found) == np.signbit(exact))[~np.isnan(exact)].all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_choice_between_calls_of_a_function_is_what_the_chosen_side_gives(
+    dtype: type, built: tuple[Library, ModuleType]
+) -> None:
+    _, module = built
+    given = samples().astype(dtype)
+    with np.errstate(all="ignore"):
+        wide = given.astype(np.longdouble)
         z = np.exp(-abs(wide))
         logistic = np.where(wide >= 0, 1, z) / (1 + z)
         other = np.where(wide >= 0, 2 * z, np.exp(3 * wide) - 1)
         for function, expected in ((module.choice, logistic), (module.other, other)):
             found = function(given)
-            scale = np.spacing(np.maximum(abs(expected), 1).astype(np.float32))
+            scale = np.spacing(np.maximum(abs(expected), 1).astype(dtype))
             close = abs(found - expected) <= 4 * scale
             assert (close | (np.isnan(found) & np.isnan(expected))).all()
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from opwright.emit.steps.values import OF_ROWS
+from opwright.language.dtypes import DTYPES
 from opwright_kernels import _engine, _isa
 
 from .compilers import compile_with
@@ -157,3 +159,33 @@ def walk(command: list[str], name: str, stride: int) -> Walk:
         assert half.returncode == 0, half.args
         found.append(Walk(float(words[0]), int(words[1], 16), int(words[2]), int(words[3], 16)))
     return found[0] + found[1]
+
+
+# Each function of rows, of stretches of 1, 2, 3, ... cells: what stands behind a row must stay as it is.
+ROWS = """
+#include <stdio.h>
+#include <string.h>
+#include "opwright_functions_rows.h"
+#define OF(name) \\
+    for (int64_t at = 0, n = 1; at < cells; at += n, n = n % 700 + 1) { \\
+        const int64_t length = n < cells - at ? n : cells - at; \\
+        memcpy(row, x + at, sizeof *row * (size_t)length); \\
+        row[length] = 77.0f; \\
+        opwright_##name##_row_@(row, length); \\
+        if (row[length] != 77.0f) return 1; \\
+        fwrite(row, sizeof *row, (size_t)length, stdout); \\
+    }
+static NUMBER x[1 << 20], row[1024];
+int main(void)
+{
+    const int64_t cells = (int64_t)fread(x, sizeof *x, 1 << 20, stdin);
+    EACH
+    return 0;
+}
+"""
+
+
+def rows(dtype: str) -> str:
+    """A program that writes what each function of rows makes of the numbers that it reads."""
+    each = " ".join(f"OF({name})" for name in OF_ROWS)
+    return ROWS.replace("@", dtype).replace("NUMBER", DTYPES[dtype].c_type).replace("EACH", each)

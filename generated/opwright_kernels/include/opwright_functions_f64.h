@@ -50,16 +50,28 @@ static inline double opwright_scaled_f64(double y, double shifted)
 #define OPWRIGHT_LN2_F64 0x1.62e42fefa3p-1
 #define OPWRIGHT_LN2_REST_F64 0x1.3de6af278ece6p-42
 
+// (e^r - 1 - r - r^2 / 2) / r^3 for |r| <= ln(2) / 2, in pairs of terms, of which a CPU computes several at a time.
+#define OPWRIGHT_EXP_F64_0 0x1.af38c67fbb53ep-26
+#define OPWRIGHT_EXP_F64_1 0x1.1f66eff4fc984p-29
+#define OPWRIGHT_EXP_F64_2 0x1.71de0da24602dp-19
+#define OPWRIGHT_EXP_F64_3 0x1.27e4e1ed9933ep-22
+#define OPWRIGHT_EXP_F64_4 0x1.a01a01a7c73c0p-13
+#define OPWRIGHT_EXP_F64_5 0x1.a01a01a47ccd9p-16
+#define OPWRIGHT_EXP_F64_6 0x1.11111111109afp-7
+#define OPWRIGHT_EXP_F64_7 0x1.6c16c16c167dfp-10
+#define OPWRIGHT_EXP_F64_8 0x1.5555555555556p-3
+#define OPWRIGHT_EXP_F64_9 0x1.5555555555555p-5
+#define OPWRIGHT_LOG2E_F64 0x1.71547652b82fep+0
+
 // e^(near - rest) for |near| <= ln(2) / 2, as a sum of two numbers.
 OPWRIGHT_INLINE double opwright_exp_of_parts_f64(double near, double rest, double *low)
 {
     const double r = near - rest, s = r * r;
-    // (e^r - 1 - r - r^2 / 2) / r^3 for |r| <= ln(2) / 2, in pairs of terms, of which a CPU computes several at a time.
-    double p = 0x1.af38c67fbb53ep-26 + r * 0x1.1f66eff4fc984p-29;
-    p = p * s + (0x1.71de0da24602dp-19 + r * 0x1.27e4e1ed9933ep-22);
-    p = p * s + (0x1.a01a01a7c73c0p-13 + r * 0x1.a01a01a47ccd9p-16);
-    p = p * s + (0x1.11111111109afp-7 + r * 0x1.6c16c16c167dfp-10);
-    p = p * s + (0x1.5555555555556p-3 + r * 0x1.5555555555555p-5);
+    double p = OPWRIGHT_EXP_F64_0 + r * OPWRIGHT_EXP_F64_1;
+    p = p * s + (OPWRIGHT_EXP_F64_2 + r * OPWRIGHT_EXP_F64_3);
+    p = p * s + (OPWRIGHT_EXP_F64_4 + r * OPWRIGHT_EXP_F64_5);
+    p = p * s + (OPWRIGHT_EXP_F64_6 + r * OPWRIGHT_EXP_F64_7);
+    p = p * s + (OPWRIGHT_EXP_F64_8 + r * OPWRIGHT_EXP_F64_9);
     // 1 + near, the error of this sum, and what is small.
     const double sum = 1.0 + near;
     const double error = near - (sum - 1.0);
@@ -71,7 +83,7 @@ OPWRIGHT_INLINE double opwright_exp_f64(double x)
 {
     const double below = x > 710.0 ? 710.0 : x;
     const double within = below < -746.0 ? -746.0 : below;
-    const double shifted = within * 0x1.71547652b82fep+0 + OPWRIGHT_SHIFT_F64;
+    const double shifted = within * OPWRIGHT_LOG2E_F64 + OPWRIGHT_SHIFT_F64;
     double low;
     const double n = shifted - OPWRIGHT_SHIFT_F64, rest = n * OPWRIGHT_LN2_REST_F64;
     const double high = opwright_exp_of_parts_f64(within - n * OPWRIGHT_LN2_F64, rest, &low);
@@ -153,7 +165,7 @@ OPWRIGHT_INLINE double opwright_tanh_f64(double x)
     const double magnitude = opwright_abs_f64(x);
     // From 20 on the result rounds to 1.
     const double within = magnitude > 20.0 ? 20.0 : magnitude;
-    const double shifted = 2.0 * within * 0x1.71547652b82fep+0 + OPWRIGHT_SHIFT_F64;
+    const double shifted = 2.0 * within * OPWRIGHT_LOG2E_F64 + OPWRIGHT_SHIFT_F64;
     double low;
     const double n = shifted - OPWRIGHT_SHIFT_F64, rest = n * OPWRIGHT_LN2_REST_F64;
     const double high = opwright_exp_of_parts_f64(2.0 * within - n * OPWRIGHT_LN2_F64, rest, &low);
@@ -183,7 +195,7 @@ OPWRIGHT_INLINE double opwright_erf_f64(double x)
     // x^2 in two parts, of which the first one has no error: the square of the first half of the bits of x.
     const double half = opwright_double(opwright_bits_f64(within) & 0xfffffffff8000000u);
     const double square = half * half, more = (within - half) * (within + half);
-    const double shifted = square * -0x1.71547652b82fep+0 + OPWRIGHT_SHIFT_F64;
+    const double shifted = square * -OPWRIGHT_LOG2E_F64 + OPWRIGHT_SHIFT_F64;
     double low;
     const double n = shifted - OPWRIGHT_SHIFT_F64, rest = n * OPWRIGHT_LN2_REST_F64 + more;
     const double high = opwright_exp_of_parts_f64(-square - n * OPWRIGHT_LN2_F64, rest, &low);

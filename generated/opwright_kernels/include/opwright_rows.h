@@ -53,8 +53,11 @@ static inline int64_t opwright_ceil_by(int64_t a, int64_t b) { return b == 1 ? a
 static inline int opwright_streams(int64_t bytes)
 {
 #if defined(__AVX2__)
+    if (__builtin_expect(bytes < 4 << 20, 1)) { // every row asks: lookups of rows of 64 bf16 take 0.86 of the time (Zen 5, gcc 12.2)
+        return 0;
+    }
     const int server = __builtin_cpu_is("intel") && __builtin_cpu_supports("avx512f");
-    return bytes >= (server ? 4 << 20 : 16 << 20);
+    return server || bytes >= 16 << 20;
 #else
     return bytes < 0;
 #endif
@@ -63,7 +66,7 @@ static inline int opwright_streams(int64_t bytes)
 // Whether a row of an output of so many `rows`, `step` apart, is stored past the caches, which takes whole lines.
 static inline int opwright_past(const void *row, int64_t step, int64_t bytes, int64_t rows)
 {
-    return step == 1 && (((uint64_t)(uintptr_t)row | (uint64_t)bytes) & 63u) == 0 && opwright_streams(rows * bytes);
+    return opwright_streams(rows * bytes) && step == 1 && (((uint64_t)(uintptr_t)row | (uint64_t)bytes) & 63u) == 0;
 }
 
 // How many neighbours a block has that lie so far apart in two arrays: as many as a buffer has room for where they share

@@ -31,7 +31,7 @@ from ..nodes import (
 )
 from . import across, bends, cache_lines, joined, repeats, together
 from .elements import ROOM, Elements, product
-from .values import LaneValues, Values
+from .values import LaneValues, Values, of_rows
 
 # Cells of a row that are gathered at once: of 112 lanes by a table 0.7 of the time of one at a time (Zen 5, gcc 12).
 GATHERED = 4
@@ -69,7 +69,8 @@ class RowReads:
         self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
         own = {**vars(values), "read": self.read}
         makers = partial(LaneValues, hoist=self.hoisted, row=self.function_of_row, wide=self.widened)
-        self.inside = makers(**own, lane=self.lane, reduces=self.lane not in expr.names(part.target))
+        reduces, several = self.lane not in expr.names(part.target), sum(map(of_rows, expr.walk(formula.value))) > 1
+        self.inside = makers(**own, lane=self.lane, reduces=reduces, several=several)
 
     def narrowest(self) -> int:
         """The bytes of a cell of the narrowest type that the rows of a step have."""
@@ -119,13 +120,13 @@ class RowReads:
             self.functions[tree] = name = f"made_{len(self.functions)}_"
             cell = Index(Name(name), Name("i_"))
             first = self.along(Assign(cell, argument, source=self.part.source))
-            self.before += [DeclareArray(name, "float", ROOM), first]
+            self.before += [DeclareArray(name, DTYPES[self.values.accumulate].c_type, ROOM), first]
             if tree.function == "pow":
                 exponent = self.at(Name("i_"), lambda: self.inside.value(tree.arguments[1]))
                 power = Call("opwright_pow_f32", (cell, exponent))
                 self.before.append(self.along(Assign(cell, power, source=self.part.source)))
             else:
-                self.before.append(made_of_row(tree, name))
+                self.before.append(self.made_of_row(tree, name))
             self.elements.buffered(ZERO)
             self.elements.position = position
         return Index(Name(self.functions[tree]), position)
@@ -261,7 +262,6 @@ class RowReads:
         self.by[read] = elements.constant(f"{row.replace('_row_', '_by_')}", Binary("!=", step, ZERO))
         return self.by[read]
 
-
-def made_of_row(tree: expr.Call, row: str) -> Stmt:
-    """Applies a function to a row, in place."""
-    return Do(Call(f"opwright_{tree.function}_row_f32", (Name(row), N)))
+    def made_of_row(self, tree: expr.Call, row: str) -> Stmt:
+        """Applies a function to a row, in place."""
+        return Do(Call(f"opwright_{tree.function}_row_{self.values.accumulate}", (Name(row), N)))

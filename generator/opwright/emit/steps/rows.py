@@ -36,7 +36,7 @@ from ..nodes import (
 from . import bends, cache_lines
 from .cache_lines import WIDE
 from .elements import ROOM, Elements, product
-from .row_reads import GATHERED, N, RowReads, made_of_row
+from .row_reads import GATHERED, N, RowReads
 from .values import summed_alone, updated
 
 SUMS = 32  # accumulators of a reduction along a row
@@ -66,7 +66,8 @@ class Row(RowReads):
         updates = operator != "set" or target in self.formula.reads
         wide = not updates and self.narrowed()
         value, source = self.formula.value, self.part.source
-        function = value if dtype == "f32" and operator == "set" and self.inside.of_rows(value) else None
+        whole = operator == "set" and dtype == self.values.accumulate and self.inside.of_rows(value)
+        function = value if whole else None
         moved = bends.moved(self.elements, self.part, value)
         cell = summed_alone(value) or value
         copied = isinstance(cell, Read) and self.inside.anywhere(cell)  # cells from anywhere, which no vector loads
@@ -99,7 +100,7 @@ class Row(RowReads):
         elif copy := self.copied(value, dtype):
             loops = [Do(Call("opwright_put_row", (Name(row), *copy, cache_lines.PAST)))]
         elif isinstance(function, expr.Call):
-            loops = [*loop(function.arguments[0]), made_of_row(function, row)]
+            loops = [*loop(function.arguments[0]), self.made_of_row(function, row)]
             self.elements.buffered(ZERO)
         else:
             loops = self.powers(loop) or loop(value)

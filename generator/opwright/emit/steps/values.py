@@ -23,7 +23,7 @@ from ..nodes import Assign, Binary, Call, Cast, Conditional, Expr, Literal, Stmt
 NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
 # Types in which every bit pattern is a distinct number, so that a copy needs no arithmetic.
 WHOLE = {"f32", "f64", "bf16", "f16", "s32", "s8", "u8", "f8_e4m3", "f8_e5m2"}
-OF_ROWS = ("exp", "tanh", "erf")  # functions of opwright_functions_rows.h for rows of f32
+OF_ROWS = ("exp", "tanh", "erf")  # functions of opwright_functions_rows.h
 SMALL = (expr.Number(2), expr.Number(3), expr.Number(4))  # exponents of powers that are products
 _UNSIGNED = {"+", "-", "*"}
 OF_INTEGERS = ("prod", "number", "named", "cell")  # functions whose results are integers
@@ -133,18 +133,18 @@ class Values:
         """A power by a small constant: a square is rounded once, others of f32 are products in f64, rounded at the end.
 
         Their error bound is that of `pow`: products of four numbers in f64 lose less than 0.01 ulp of f32. Three
-        factors of bf16, of 8 bits each, need no more than f32.
+        factors of bf16, of 8 bits each, need no more than f32. In f64 each product is rounded.
         """
         value = self.value(base)
         if exponent == expr.Number(2):
             return self.arithmetic("*", value, value)
-        if self.accumulate != "f32" or exponent not in SMALL:
+        if self.accumulate == "s64" or exponent not in SMALL:
             return None
-        if exponent == expr.Number(3) and self.fits(base, "bf16"):
-            return Binary("*", Binary("*", value, value), value)
-        wide = Cast("double", value)
+        cube, narrow = exponent == expr.Number(3), self.accumulate == "f32"
+        wide = Cast("double", value) if narrow and not (cube and self.fits(base, "bf16")) else value
         square = Binary("*", wide, wide)
-        return Cast("float", Binary("*", square, wide if exponent == expr.Number(3) else square))
+        product = Binary("*", square, wide if cube else square)
+        return product if wide is value else Cast("float", product)
 
     def arithmetic(self, op: str, left: Expr, right: Expr) -> Expr:
         if self.accumulate == "s64" and op in _UNSIGNED:  # wraps around, which is undefined for signed integers in C
@@ -264,6 +264,7 @@ class LaneValues(Values):
     row: Callable[[expr.Call], Expr] = field(kw_only=True)
     wide: Callable[[Read], Expr] = field(kw_only=True)
     reduces: bool = field(kw_only=True)  # whether lanes are terms of one cell
+    several: bool = field(kw_only=True)  # whether a value has several functions of rows
 
     def value(self, tree: expr.Expr) -> Expr:
         if isinstance(tree, Read) and self.lane in expr.names(tree) and self.by_rows(tree):
@@ -288,11 +289,20 @@ class LaneValues(Values):
     def of_rows(self, tree: expr.Expr) -> bool:
         """Whether a value is computed a row at a time.
 
-        Powers only of terms, whose loop compilers make no vectors of: 2048 sums of 784 take 0.14 (Zen 5).
+        Powers only of terms, whose loop compilers make no vectors of: 2048 sums of 784 take 0.14 (Zen 5). In f64 only
+        where there are several, of which a compiler makes one only as a row: a sigmoid by one of two exponentials takes
+        0.62 of its time so, that of one 1.08 (Zen 5).
         """
-        if not isinstance(tree, expr.Call) or self.accumulate != "f32":
+        if not isinstance(tree, expr.Call) or self.accumulate == "s64":
             return False
-        return tree.function in OF_ROWS or (self.reduces and tree.function == "pow" and tree.arguments[1] not in SMALL)
+        if self.accumulate == "f64":
+            return self.several and of_rows(tree)
+        return of_rows(tree) or (self.reduces and tree.function == "pow" and tree.arguments[1] not in SMALL)
+
+
+def of_rows(tree: expr.Expr) -> bool:
+    """Whether a value is a function of rows."""
+    return isinstance(tree, expr.Call) and tree.function in OF_ROWS
 
 
 def _names_cell(node: expr.Expr) -> bool:
