@@ -174,6 +174,7 @@ def test_an_output_with_gaps_is_written_where_it_is(made: Made) -> None:
     "shape",
     [
         *[(1, 700, 1200), (300, 1, 700), (3, 5, 5000), (8, 67, 4100), (19, 300, 1100), (131, 257, 1100), (700, 33, 2)],
+        *[(1500, 100, 130), (1500, 100, 131), (900, 290, 66)],  # of which rows are read in place, or copied
         *[
             (300, 2050, 1100),
             (120, 16, 2048),
