@@ -85,7 +85,9 @@ def test_what_one_assignment_reduces_gives_what_the_interpreter_gives(seed: int,
     texts = {f"reduced{n}.yaml": drawn(random, f"Reduced{n}") for n in range(COUNT)}
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, f"reduced_forms_{seed}")
-        assert all(as_steps(op).stepped for op in library.ops)
+        # A bound below the extent does not hold along an axis of space that a call lacks: such a spec stays as it is.
+        bound = {op.op for op in library.ops if op.spatial_rank.max > 1 and "I - 1" in texts[f"{op.op.lower()}.yaml"]}
+        assert {op.op for op in library.ops if not as_steps(op).stepped} == bound
         for isa in usable(module):
             with instruction_set(module, isa):
                 for op in library.ops:

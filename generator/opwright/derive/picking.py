@@ -18,7 +18,7 @@ from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary, subst
 from ..language.model import Op
 from .algebra.conditions import conjuncts
 from .program import INITIAL, Array, Formula, Part, Program
-from .rewrites.accumulating import plain
+from .rewrites.accumulating import loose_axes, plain
 from .rewrites.lone_sums import factors_of, product_of
 from .whole import kinds_in_steps
 
@@ -41,7 +41,8 @@ def picks(found: Program, part: Part, formula: Formula) -> tuple[Pick, ...]:
         return ()
     equal: dict[str, Pick] = {}
     for pick in _equal(found, part, formula.value, INITIAL[part.operator]):
-        equal.setdefault(pick.letter, pick)
+        if not any(loose_axes(found, read) for read in expr.reads(pick.value)):  # what is not there names nothing
+            equal.setdefault(pick.letter, pick)
     return tuple(pick for pick in equal.values() if not expr.names(pick.value) & equal.keys())
 
 
@@ -166,16 +167,26 @@ def counted(value: Expr, letter: str) -> bool:
 
 
 def _tested(value: Expr, neutral: float, tests: Mapping[Expr, Expr | None]) -> Expr:
-    """A value with other conditions in place of some, or without them."""
+    """A value with other conditions in place of some, or without them: they come first, as others read such cells."""
+    rest = _untested(value, neutral, tests)
+    first = [tests[one] for one in dict.fromkeys(_conditions(value, neutral)) if one in tests]
+    named = [one for one in dict.fromkeys(first) if one is not None]
+    if not named:
+        return rest
+    if isinstance(rest, Call) and rest.function == "select" and is_number(rest.arguments[2], neutral):
+        condition, chosen, other = rest.arguments
+        return dataclasses.replace(rest, arguments=(conjunction([*named, *conjuncts(condition)]), chosen, other))
+    return Call("select", (conjunction(named), rest, expr.children(value)[2]))
+
+
+def _untested(value: Expr, neutral: float, tests: Mapping[Expr, Expr | None]) -> Expr:
+    """A value without some of its conditions."""
     if not isinstance(value, Call) or value.function != "select" or not is_number(value.arguments[2], neutral):
         return value
     condition, chosen, other = value.arguments
-    kept = [tests.get(one, one) for one in conjuncts(condition)]
-    inner = _tested(chosen, neutral, tests)
-    left = [one for one in kept if one is not None]
-    if not left:
-        return inner
-    return dataclasses.replace(value, arguments=(conjunction(left), inner, other))
+    left = [one for one in conjuncts(condition) if one not in tests]
+    inner = _untested(chosen, neutral, tests)
+    return dataclasses.replace(value, arguments=(conjunction(left), inner, other)) if left else inner
 
 
 def picked(found: Program, op: Op) -> Program:
@@ -185,34 +196,31 @@ def picked(found: Program, op: Op) -> Program:
     """
     arrays, parts = dict(found.arrays), list[Part]()
     for part in found.parts:
-        parts += _conditional(found, part, arrays, _integers(op))
+        parts += _conditional(dataclasses.replace(found, arrays=arrays), part, arrays, _integers(op))
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
 
 
 def _conditional(found: Program, part: Part, arrays: dict[str, Array], integers: frozenset[str]) -> Iterator[Part]:
-    """The steps that a sum of a product becomes; their arrays are added to `arrays`."""
+    """The steps that a sum of a product becomes; their arrays are added to `arrays`, which are those of the program."""
     if part.operator == "sum":
         conditions, factors = _factors(part.formulas[0].value)
         part = dataclasses.replace(part, formulas=tuple(_of_named(found, part, formula) for formula in part.formulas))
         named = picks(found, part, part.formulas[0]) if part.by is None and not part.where else ()
-        apart = _apart(found, part, named, conditions, factors) if named and conditions else None
+        apart = _apart(found, part, named, conditions, factors, integers) if named and conditions else None
         if apart is not None:
-            target, (array, first, value) = expr.names(part.target), apart
+            target, (array, first, tests, value) = expr.names(part.target), apart
             arrays[array.name] = array
             yield first
-            found = dataclasses.replace(found, arrays=arrays)
-            tests: list[Expr] = [
-                Call("within", (_index(pick.value, integers), found.letters[pick.letter].extent))
-                for pick in named
-                if pick.letter not in target | expr.names(value)
-            ]
-            if tests and _letters(found, conjunction(conditions)) - {pick.letter for pick in named} <= target:
-                # What names no cell adds nothing, even beside infinite factors.
-                array, product, value = _array(found, part, [], [*factors_of(value)], target, tests, [])
+            # What no condition lets in adds nothing, even beside infinite factors.
+            outer = [one for one in tests if _letters(found, one) <= target]
+            inner = [one for one in tests if one not in outer]
+            if outer and _letters(found, product_of(value)) - target:
+                array, product, _, value = _array(found, part, inner, value, target)
                 arrays[array.name] = array
-                yield product
-                found = dataclasses.replace(found, arrays=arrays)
-            yield from _conditional(found, part.of(part.target, "sum", value), arrays, integers)
+                yield from _conditional(found, product, arrays, integers)
+                inner = []
+            of_rest = _chosen([*outer, *inner], value)
+            yield from _conditional(found, part.of(part.target, "sum", of_rest), arrays, integers)
             return
     yield part
 
@@ -231,41 +239,64 @@ def names_letter(found: Program, part: Part, value: Expr) -> bool:
 
 
 def _apart(
-    found: Program, part: Part, named: tuple[Pick, ...], conditions: list[Expr], factors: list[Expr]
-) -> tuple[Array, Part, Expr] | None:
-    """What a step picks or sums before it sums or puts it elsewhere: an array, its step, and the value of the rest."""
+    found: Program,
+    part: Part,
+    named: tuple[Pick, ...],
+    conditions: list[Expr],
+    factors: list[Expr],
+    integers: frozenset[str],
+) -> tuple[Array, Part, list[Expr], list[Expr]] | None:
+    """What a step picks or sums first: an array, and its step; with the conditions and factors of what is left."""
     target = expr.names(part.target)
+    inside = not any(loose_axes(found, read) for read in part.reads)
     for pick in named:
         own = [one for one in factors if pick.letter in expr.names(one)]
         others = [one for one in factors if one not in own]
         tests = [one for one in conditions if pick.letter in expr.names(one)]
-        rest = [one for one in conditions if one not in tests]
-        if pick.letter not in target and own and others:
+        free = [one for one in named if one.letter not in target.union(*map(expr.names, others))]
+        if pick not in free or not own or not others or not inside:
+            continue
+        if any(counted(one, other.letter) for one in conditions for other in free):
+            continue
+        if (_letters(found, product_of(others)) - target) & _letters(found, product_of(own)):
+            rest = _of_cells(found, free, conditions, tests, integers)
             kept = target.union(*map(expr.names, (*others, *rest)))
-            if (_letters(found, product_of(others)) - target) & _letters(found, product_of(own)):
-                return _array(found, part, tests, own, kept, rest, others)
+            array, first, summed, cells = _array(found, part, tests, own, kept)
+            empty = found.may_be_empty(one for one in summed if one not in {other.letter for other in named})
+            return array, first, [*map(found.has_values, empty), *rest], [*cells, *others]
     kept = target.union(*map(expr.names, conditions))
     if len(factors) > 1 and _letters(found, product_of(factors)) - kept:
-        return _array(found, part, [], factors, kept, conditions, [])
+        array, first, _, cells = _array(found, part, [], factors, kept)
+        return array, first, conditions, cells
     return None
 
 
+def _of_cells(
+    found: Program, free: list[Pick], conditions: list[Expr], tests: list[Expr], integers: frozenset[str]
+) -> list[Expr]:
+    """Conditions without the letters that some of them name: cells exist, and the others hold for these."""
+    told = {pick.condition: pick for pick in free if any(pick.condition in conjuncts(one) for one in tests)}
+    cells: dict[str, Expr] = {}
+    exist = list[Expr]()
+    for pick in told.values():
+        index, extent = _index(pick.value, integers), found.letters[pick.letter].extent
+        cells[pick.letter] = Call("named", (index, extent))
+        exist.append(Call("within", (index, extent)))
+    each = [one for test in conditions for one in conjuncts(test)]
+    return exist + [substitute(one, cells) for one in each if one not in told]
+
+
 def _array(
-    found: Program,
-    part: Part,
-    tests: list[Expr],
-    own: list[Expr],
-    kept: frozenset[str],
-    rest: list[Expr],
-    others: list[Expr],
-) -> tuple[Array, Part, Expr]:
-    """The sum of a product over all letters but those that are kept, and what a step is that reads it."""
+    found: Program, part: Part, tests: list[Expr], own: list[Expr], kept: frozenset[str]
+) -> tuple[Array, Part, list[str], list[Expr]]:
+    """The sum of a product over all letters but those that are kept, the letters of which it is, and its cell."""
     value = _chosen(tests, own)
     letters = [one for one in part.letters if one in kept and one in expr.names(value)]
+    summed = [one for one in part.letters if one not in kept and one in expr.names(value)]
     name = f"picked_{sum(array.startswith('picked_') for array in found.arrays)}_"
     axes = tuple(dataclasses.replace(found.letters[one], name=one) for one in letters)
     cells = Read(name, tuple(map(Name, letters)))
-    return Array(name, "between", axes), part.of(cells, "sum", value), _chosen(rest, [cells, *others])
+    return Array(name, "between", axes), part.of(cells, "sum", value), summed, [cells]
 
 
 def _chosen(conditions: list[Expr], factors: list[Expr]) -> Expr:

@@ -1,0 +1,75 @@
+"""What a program computes once it goes to named cells is what the interpreter computes: random marks, term by term."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from opwright.derive.phases import staged
+from opwright.language.model import Op
+from opwright.language.source import SpecInvalid
+from opwright.load import load_texts
+from opwright.oracle.run_steps import compute_steps
+from support.generated import FULL, rng
+from support.random_marks import Marks, cells
+from support.run_program import run_program
+
+COUNT, CALLS = (2000, 9) if FULL else (60, 6)
+SPEC = """op: Mark
+revision: 1
+summary: Marks.
+dims: {n_cells: N, k_cells: K, c_cells: C, m_cells: M}
+inputs: [{name: at, dims: {N: N}}, {name: to, dims: {N: N}}, {name: s, dims: {N: N, K: K}}, {name: x, dims: {K: K, C: C}},
+  {name: x2, dims: {M: M, C: C}}]
+outputs: [{name: y, dims: {N: N, M: M}}]
+dtypes: [{at: s64, to: s64, s: f64, x: f64, x2: f64, y: f64, accumulate: f64}]
+semantics:
+  ranges: {n: N, j: N, k: K, l: K, c: C, m: M}
+  steps:
+    - "first[] max= at[n] + to[j] + s[n, k] + s[n, l] + x[k, c] + x2[m, c]"
+    - "STEP"
+"""
+SINGLE = {
+    "what else the condition asks": "y[n, m] += select(at[n] == k and to[n] != 1, 2, 0) * x[k, c] * x2[m, c]",
+    "what the summed letter asks": "y[j, m] += select(at[n] == k and to[n] != 1, 1, 0) * x[k, c] * x2[m, c] * s[j, l]",
+    "a condition before that reads the cell": "y[j, m] += select(s[j, k] > 0, select(at[n] == k, x2[m, c], 0), 0)",
+    "one of another maximum": "y[j, m] max= select(s[j, k] > 0, select(at[n] == k, x2[m, c], -inf), -inf)",
+    "an index beside its axis": "y[j, m] += x2[m, c] * select(at[n - 1] == j, 2, 0)",
+    "a cell beside its axis": "y[n, m] += select(at[n] == k, 1, 0) * x[k + 1, c] * x2[m, c]",
+    "two that are picked": "t[n, m] += select(at[n] == k, 1, 0) * x[k, c] * x2[m, c]"
+    '"\n    - "y[n, m] += select(to[n] == k, 1, 0) * x[k, c] * x2[m, c] * t[n, m]',
+}
+
+
+def judged(op: Op, random: np.random.Generator, count: int) -> None:
+    """Where the interpreter's cells are finite, those of the program are the same; factored sums may overflow else."""
+    for number in range(count):
+        sizes, given = cells(random, op, wild=number % 3 > 0)
+        wanted = compute_steps(op, [given[tensor.name] for tensor in op.inputs], {})
+        found = run_program(staged(op).program, sizes, given)
+        for name, want in wanted.items():
+            finite = np.isfinite(want)
+            assert np.allclose(found[name][finite], want[finite], rtol=1e-9), (name, sizes, given, found[name], want)
+            assert not np.isfinite(found[name][~finite]).any(), (name, sizes, given, found[name], want)
+
+
+@pytest.mark.parametrize("step", SINGLE.values(), ids=SINGLE)
+def test_what_no_condition_lets_in_is_neither_read_nor_added(step: str) -> None:
+    (op,) = load_texts({"mark.yaml": SPEC.replace("STEP", step)}).ops
+    judged(op, rng("marks", step), 40)
+
+
+def test_programs_of_random_marks_compute_what_the_interpreter_computes() -> None:
+    made = 0
+    for number in range(COUNT):
+        random = rng("marks", number)
+        text = Marks(random).text(str(random.choice(["s64", "s64", "f64"])))
+        try:
+            (op,) = load_texts({"mark.yaml": text}).ops
+        except SpecInvalid:
+            continue
+        made += 1
+        try:
+            judged(op, random, CALLS)
+        except Exception as error:
+            raise AssertionError(f"{number}: {error}\n{text}") from error
+    assert made > 0.9 * COUNT
