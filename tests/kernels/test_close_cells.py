@@ -11,6 +11,7 @@ from types import ModuleType
 
 import ml_dtypes
 import numpy as np
+import opwright_kernels as kernels
 import pytest
 from opwright.derive.phases import staged
 from opwright.load import load_texts
@@ -184,3 +185,15 @@ def test_rows_of_few_cells_are_turned_and_nothing_behind_them_is_read(tmp_path: 
                     assert (room[:, 1:-1] == x[:, ::-1]).all(), (isa, dtype, x.shape, x.strides)
                     assert not room[:, 0].any()
                     assert not room[:, -1].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_rows_of_cells_that_lie_near_are_copied_with_nothing_behind(dtype: type, isa: str) -> None:
+    random = np.random.default_rng(len(isa))
+    for step in (-5, -4, -3, -2, -1, 2, 3, 4, 5):
+        for cells in sorted({1, 2, 31, 32, 33, 64, *(int(n) for n in random.integers(1, 150, 6))}):
+            given = random.integers(-99, 99, (3, abs(step) * cells)).astype(dtype)[:, ::step]
+            around = np.full((3, cells + 40), 7, dtype)
+            found = kernels.reorder(given, out=around[:, :cells])
+            assert np.array_equal(found.astype(np.float32), given.astype(np.float32)), (step, cells)
+            assert (around[:, cells:] == dtype(7)).all(), (step, cells)

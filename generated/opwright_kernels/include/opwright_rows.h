@@ -335,6 +335,9 @@ static inline void opwright_copied(void *restrict to, const void *restrict from,
 // Copies a row, past the caches or not: 16M cells of bf16 take 0.87 of the time of `memcpy` (AMD Zen 5, gcc 12.2).
 static inline void opwright_put_row(void *to, const void *from, int64_t bytes, int past)
 {
+    if (to == from) { // gathered there
+        return;
+    }
     const int64_t lines = past || bytes > 512 ? bytes / 64 * 64 : 0;
     for (int64_t i = 0; i < lines; i += 64) {
         opwright_put_line((char *)to + i, (const char *)from + i, past);
@@ -586,27 +589,38 @@ static inline __m512i opwright_some_2(const void *from, int64_t cells)
     return _mm512_maskz_loadu_epi16(some, from);
 }
 
-// Copies whole vectors of cells `by` apart, maybe backwards, and nothing behind; the number of cells.
+// Copies up to 32 cells `by` apart, maybe backwards, and nothing behind.
+static inline void opwright_some_near_2(char *to, const char *cells, int64_t by, int64_t count)
+{
+    const int64_t step = by < 0 ? -by : by, span = (count - 1) * step + 1;
+    const char *const from = cells + (by < 0 ? count - 1 : 0) * by * 2;
+    const __m512i iota = opwright_iota_2(), last = opwright_all_2(count - 1);
+    const __m512i places = _mm512_mullo_epi16(by < 0 ? _mm512_sub_epi16(last, iota) : iota, opwright_all_2(step));
+    const __m512i first = opwright_some_2(from, span), second = opwright_some_2(from + 64, span - 32);
+    __m512i made = _mm512_permutex2var_epi16(first, places, second);
+    if (step > 2) {
+        const __mmask32 behind = _mm512_cmpge_epi16_mask(places, opwright_all_2(64));
+        const __m512i third = opwright_some_2(from + 128, span - 64);
+        const __m512i fourth = opwright_some_2(from + 192, span - 96);
+        made = _mm512_mask_mov_epi16(made, behind, _mm512_permutex2var_epi16(third, places, fourth));
+    }
+    _mm512_mask_storeu_epi16(to, (__mmask32)((1ULL << count) - 1), made);
+}
+
+// The same of any number of cells that lie near; how many are copied. Of short rows of f32 four cells at a time take less.
 static inline int64_t opwright_near_2(void *to, const void *cells, int64_t by, int64_t n)
 {
-    const int64_t step = by < 0 ? -by : by;
-    const __m512i iota = opwright_iota_2(), last = opwright_all_2(31);
-    const __m512i places = _mm512_mullo_epi16(by < 0 ? _mm512_sub_epi16(last, iota) : iota, opwright_all_2(step));
-    const __mmask32 behind = _mm512_cmpge_epi16_mask(places, opwright_all_2(64));
-    const int64_t span = 31 * step + 1;
-    int64_t i = 0;
-    for (; 1 < step && step <= OPWRIGHT_CLOSE && i + 32 <= n; i += 32) {
-        const char *const from = (const char *)cells + (by < 0 ? i + 31 : i) * by * 2;
-        const __m512i second = opwright_some_2(from + 64, span - 32);
-        __m512i made = _mm512_permutex2var_epi16(_mm512_loadu_si512(from), places, second);
-        if (step > 2) {
-            const __m512i third = opwright_some_2(from + 128, span - 64);
-            const __m512i fourth = opwright_some_2(from + 192, span - 96);
-            made = _mm512_mask_mov_epi16(made, behind, _mm512_permutex2var_epi16(third, places, fourth));
-        }
-        _mm512_storeu_si512((char *)to + i * 2, made);
+    if (by < -OPWRIGHT_CLOSE || by > OPWRIGHT_CLOSE || (-2 < by && by < 2)) {
+        return 0;
     }
-    return i;
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        opwright_some_near_2((char *)to + i * 2, (const char *)cells + i * by * 2, by, 32);
+    }
+    if (i < n) {
+        opwright_some_near_2((char *)to + i * 2, (const char *)cells + i * by * 2, by, n - i);
+    }
+    return n;
 }
 
 // The reverse; cells between those `step` apart are not touched.
@@ -647,27 +661,38 @@ static inline __m512i opwright_some_4(const void *from, int64_t cells)
     return _mm512_maskz_loadu_epi32(some, from);
 }
 
-// Copies whole vectors of cells `by` apart, maybe backwards, and nothing behind; the number of cells.
+// Copies up to 16 cells `by` apart, maybe backwards, and nothing behind.
+static inline void opwright_some_near_4(char *to, const char *cells, int64_t by, int64_t count)
+{
+    const int64_t step = by < 0 ? -by : by, span = (count - 1) * step + 1;
+    const char *const from = cells + (by < 0 ? count - 1 : 0) * by * 4;
+    const __m512i iota = opwright_iota_4(), last = opwright_all_4(count - 1);
+    const __m512i places = _mm512_mullo_epi32(by < 0 ? _mm512_sub_epi32(last, iota) : iota, opwright_all_4(step));
+    const __m512i first = opwright_some_4(from, span), second = opwright_some_4(from + 64, span - 16);
+    __m512i made = _mm512_permutex2var_epi32(first, places, second);
+    if (step > 2) {
+        const __mmask16 behind = _mm512_cmpge_epi32_mask(places, opwright_all_4(32));
+        const __m512i third = opwright_some_4(from + 128, span - 32);
+        const __m512i fourth = opwright_some_4(from + 192, span - 48);
+        made = _mm512_mask_mov_epi32(made, behind, _mm512_permutex2var_epi32(third, places, fourth));
+    }
+    _mm512_mask_storeu_epi32(to, (__mmask16)((1ULL << count) - 1), made);
+}
+
+// The same of any number of cells that lie near; how many are copied. Of short rows of f32 four cells at a time take less.
 static inline int64_t opwright_near_4(void *to, const void *cells, int64_t by, int64_t n)
 {
-    const int64_t step = by < 0 ? -by : by;
-    const __m512i iota = opwright_iota_4(), last = opwright_all_4(15);
-    const __m512i places = _mm512_mullo_epi32(by < 0 ? _mm512_sub_epi32(last, iota) : iota, opwright_all_4(step));
-    const __mmask16 behind = _mm512_cmpge_epi32_mask(places, opwright_all_4(32));
-    const int64_t span = 15 * step + 1;
-    int64_t i = 0;
-    for (; 1 < step && step <= OPWRIGHT_CLOSE && i + 16 <= n; i += 16) {
-        const char *const from = (const char *)cells + (by < 0 ? i + 15 : i) * by * 4;
-        const __m512i second = opwright_some_4(from + 64, span - 16);
-        __m512i made = _mm512_permutex2var_epi32(_mm512_loadu_si512(from), places, second);
-        if (step > 2) {
-            const __m512i third = opwright_some_4(from + 128, span - 32);
-            const __m512i fourth = opwright_some_4(from + 192, span - 48);
-            made = _mm512_mask_mov_epi32(made, behind, _mm512_permutex2var_epi32(third, places, fourth));
-        }
-        _mm512_storeu_si512((char *)to + i * 4, made);
+    if (by < -OPWRIGHT_CLOSE || by > OPWRIGHT_CLOSE || (-2 < by && by < 2) || n < 32) {
+        return 0;
     }
-    return i;
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        opwright_some_near_4((char *)to + i * 4, (const char *)cells + i * by * 4, by, 16);
+    }
+    if (i < n) {
+        opwright_some_near_4((char *)to + i * 4, (const char *)cells + i * by * 4, by, n - i);
+    }
+    return n;
 }
 
 // The reverse; cells between those `step` apart are not touched.

@@ -66,6 +66,7 @@ class RowReads:
         self.joins = False  # whether several short rows are one
         self.gathers = False  # whether a row has no stride
         self.lined = False  # whether it is stored a line at a time
+        self.lands = ""  # the written row, if what is read is stored as it stands
         self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
         own = {**vars(values), "read": self.read}
         makers = partial(LaneValues, hoist=self.hoisted, row=self.function_of_row, wide=self.widened)
@@ -216,7 +217,8 @@ class RowReads:
         by = self.spread(read, name, step)
         elements.buffered(step, by or ONE)
         begin = together.begin(elements, read) or repeats.begin(elements, read, step)
-        row = Call(f"opwright_row_{dtype}", (begin, step, self.cells(by), Name(room)))
+        there = Conditional(cache_lines.PAST, Name(room), Name(self.lands)) if self.lands else Name(room)
+        row = Call(f"opwright_row_{dtype}", (begin, step, self.cells(by), there))
         self.before.append(Declare(name, row, pointer, changes=True))
         self.fetched(dtype, name)
         return name
