@@ -30,7 +30,6 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
     opwright_f16 *const diff_src = call_->diff_src;
     const opwright_max_pool_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const peak = (float *)(void *)(call_->scratch_ + sizes_->peak_at + part_ * sizes_->task_bytes_);
     float *const first = (float *)(void *)(call_->scratch_ + sizes_->first_at + part_ * sizes_->task_bytes_);
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at + part_ * sizes_->task_bytes_);
     const int64_t O_d_ = sizes_->O[0];
@@ -94,188 +93,136 @@ static void max_pool_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t o_w_ = 0; o_w_ < O_w_; ++o_w_) {
                     const int64_t quotient_4_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_));
                     const int64_t quotient_5_ = opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1);
-                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
-                        const int64_t n_ = 256;
-                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = -INFINITY;
-                        }
-                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
-                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
-                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    float wide_0_[512];
-                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = tile_[i_];
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = -INFINITY;
-                        }
-                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
-                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
-                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    float wide_0_[512];
-                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = tile_[i_];
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = -INFINITY;
-                        }
-                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
-                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
-                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    float wide_0_[512];
-                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = tile_[i_];
-                        }
-                    }
-                    for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
-                        const int64_t n_ = end_ - c;
-                        float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = -INFINITY;
-                        }
-                        for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
-                            for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
-                                for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
-                                    float wide_0_[512];
-                                    opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
-                                    }
-                                }
-                            }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            peak_row_[i_] = tile_[i_];
-                        }
-                    }
-                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
-                        const int64_t n_ = 256;
+                    for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 128 * 128; c += 128) {
+                        const int64_t n_ = 128;
                         float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
-                        float tile_[256];
+                        float tile_[128];
+                        float tile_1_[128];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = INFINITY;
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_1_[i_] = INFINITY;
                         }
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float wide_0_[512];
                                     opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], wide_0_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_1_[i_] = wide_0_[i_] > tile_[i_] ? same_0_ : wide_0_[i_] == tile_[i_] ? (same_0_ < tile_1_[i_] ? same_0_ : tile_1_[i_]) : tile_1_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = tile_[i_];
+                            tile_1_[i_] = tile_[i_] == tile_[i_] ? tile_1_[i_] : INFINITY;
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = tile_1_[i_];
                         }
                     }
-                    for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                    for (int64_t c = begin_ + (end_ - begin_) / 128 * 128; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                         const int64_t n_ = 64;
                         float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                         float tile_[64];
+                        float tile_1_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = INFINITY;
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_1_[i_] = INFINITY;
                         }
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float wide_0_[512];
                                     opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], wide_0_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_1_[i_] = wide_0_[i_] > tile_[i_] ? same_0_ : wide_0_[i_] == tile_[i_] ? (same_0_ < tile_1_[i_] ? same_0_ : tile_1_[i_]) : tile_1_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = tile_[i_];
+                            tile_1_[i_] = tile_[i_] == tile_[i_] ? tile_1_[i_] : INFINITY;
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = tile_1_[i_];
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
                         const int64_t n_ = 32;
                         float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                         float tile_[32];
+                        float tile_1_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = INFINITY;
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_1_[i_] = INFINITY;
                         }
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float wide_0_[512];
                                     opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], wide_0_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_1_[i_] = wide_0_[i_] > tile_[i_] ? same_0_ : wide_0_[i_] == tile_[i_] ? (same_0_ < tile_1_[i_] ? same_0_ : tile_1_[i_]) : tile_1_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = tile_[i_];
+                            tile_1_[i_] = tile_[i_] == tile_[i_] ? tile_1_[i_] : INFINITY;
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = tile_1_[i_];
                         }
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
                         const int64_t n_ = end_ - c;
                         float *restrict first_row_ = first + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                         float tile_[32];
+                        float tile_1_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = INFINITY;
+                            tile_[i_] = -INFINITY;
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_1_[i_] = INFINITY;
                         }
                         for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {
                             for (int64_t k_h_ = quotient_2_; k_h_ < quotient_3_; ++k_h_) {
                                 for (int64_t k_w_ = quotient_4_; k_w_ < quotient_5_; ++k_w_) {
                                     float wide_0_[512];
                                     opwright_from_row_f16(src + (n * src_N + c * src_C + (o_d_ * S_d_ + k_d_ * D_d_ - PB_d_) * src_X_d_ + (o_h_ * S_h_ + k_h_ * D_h_ - PB_h_) * src_X_h_ + (o_w_ * S_w_ + k_w_ * D_w_ - PB_w_) * src_X_w_), src_C, n_, wide_0_);
-                                    const float *restrict peak_row_ = peak + (c - begin_ + o_w_ * block_ + o_h_ * (O_w_ * block_) + o_d_ * (O_h_ * (O_w_ * block_)));
                                     const float same_0_ = (float)((k_d_ * K_h_ + k_h_) * K_w_ + k_w_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = opwright_min_so_far_f32(tile_[i_], wide_0_[i_] == peak_row_[i_] ? same_0_ : INFINITY);
+                                        tile_1_[i_] = wide_0_[i_] > tile_[i_] ? same_0_ : wide_0_[i_] == tile_[i_] ? (same_0_ < tile_1_[i_] ? same_0_ : tile_1_[i_]) : tile_1_[i_];
+                                    }
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
                                     }
                                 }
                             }
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            first_row_[i_] = tile_[i_];
+                            tile_1_[i_] = tile_[i_] == tile_[i_] ? tile_1_[i_] : INFINITY;
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            first_row_[i_] = tile_1_[i_];
                         }
                     }
                     for (int64_t k_d_ = quotient_0_; k_d_ < quotient_1_; ++k_d_) {

@@ -17,9 +17,9 @@ from ..nodes import Assign, For, If, Scope, Stmt
 
 @dataclass(frozen=True)
 class Made:
-    """A step: what begins its target, if it is the first to write it, and its loops."""
+    """Steps in one: what begins their targets, if they are the first to write these, and their loops."""
 
-    part: Part
+    parts: tuple[Part, ...]
     first: tuple[Stmt, ...]
     loops: tuple[Stmt, ...]
 
@@ -49,7 +49,11 @@ def _shared(found: Program, steps: Sequence[Made], letters: Mapping[str, str]) -
     for level in zip(*walks, strict=False):
         letter = letters.get(level[0].letter)
         same = all(_same(level[0], other) for other in level[1:])
-        if letter is None or not same or not _independent(found, [step.part for step in steps], letter):
+        if (
+            letter is None
+            or not same
+            or not _independent(found, [part for step in steps for part in step.parts], letter)
+        ):
             break
         count += 1
     return count

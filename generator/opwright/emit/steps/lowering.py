@@ -20,7 +20,7 @@ from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Expr, For, If, Index, Member, Name, Stmt
-from . import choices, close, endings, fusion, joined, planes, quotients, repeats, row_sums, wholes
+from . import choices, close, endings, fusion, joined, places, planes, quotients, repeats, row_sums, wholes
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
@@ -137,8 +137,8 @@ class Lowering(Tasks):
 
     def following(self, part: Part) -> tuple[Part, ...]:
         """The steps that are made with a step: those that follow it within its tiles, or sum up the same lanes."""
-        if self.lanes is None or not self.blocked:
-            return self.beside(part)
+        if self.lanes is None or not self.blocked or self.numbering(part):
+            return self.numbering(part) or self.beside(part)
         found = endings.following(self.phase, part, self.staged.private, self.lanes.name)
         if not found:
             return self.beside(part)
@@ -147,6 +147,16 @@ class Lowering(Tasks):
         tiled = own.laned and possible(self, part, formula, own.reduced, own.bounds)
         certain = not own.outer and "" not in own.bounds.tests  # each cell begins in a tile
         return found if tiled and certain and all(walk.plain for walk in others) else ()
+
+    def numbering(self, part: Part) -> tuple[Part, ...]:
+        """The step that numbers terms of an extreme, if tiles may have both."""
+        after = self.phase.parts[self.phase.parts.index(part) + 1 :][:1]
+        if self.lanes is None or not after or not places.number(part, after[0]):
+            return ()
+        chosen = choices.only_where(part, part.formulas[0], self.lanes.name)[0]
+        wide = self.dtype(part.target.tensor) == self.row["accumulate"]
+        alike = all(map(self.in_tiles, (part, *after))) and self._walked(part) == self._walked(after[0])
+        return after if wide and alike and not chosen else ()
 
     def part(self, part: Part, following: Sequence[Part]) -> fusion.Made:
         together = (part, *(one for one in following if one.operator != "set"))
@@ -167,8 +177,8 @@ class Lowering(Tasks):
             conditions = [nodes.both(self.needed(one)) for one in together if self.needed(one)]
             needed = [nodes.chain("||", conditions, ZERO)] if len(conditions) == len(together) else []
         if not needed:
-            return fusion.Made(part, tuple(first), tuple(result))
-        return fusion.Made(part, (), (If(nodes.both(needed), (*first, *result), source=part.source),))
+            return fusion.Made((part, *following), tuple(first), tuple(result))
+        return fusion.Made((part, *following), (), (If(nodes.both(needed), (*first, *result), source=part.source),))
 
     def in_tiles(self, part: Part) -> bool:
         """Whether every cell of a step's array is in a tile that has all of its terms, and nothing else begins it."""
@@ -245,10 +255,9 @@ class Lowering(Tasks):
             elif possible(self, part, formula, reduced, bounds):
                 ends = bool(following) and following[0].operator == "set"
                 ending = (lambda: self.ending(part, following)) if ends else None
-                begins = not following and self.in_tiles(part)
-                tiles = tiled(
-                    self, part, formula, reduced, bounds, ending, begins, target_loops, () if ends else following
-                )
+                begins = all(map(self.in_tiles, (part, *following)))
+                more = () if ends else following
+                tiles = tiled(self, part, formula, reduced, bounds, ending, begins, target_loops, more)
                 made = self.looped(target_loops, bounds, tiles, part.source)
             else:
                 lanes = self.laned(bounds, choices.written(self, part, formula), part.source)
@@ -339,7 +348,7 @@ class Lowering(Tasks):
     def _walked(self, part: Part) -> tuple[object, ...]:
         walk = self.walk(part, part.formulas[0])
         rounds = in_rounds(self, part, walk.reduced)
-        return walk.outer, walk.reduced, self.values_of(part.target.tensor).accumulate, rounds
+        return walk.outer, walk.reduced, walk.bounds, self.values_of(part.target.tensor).accumulate, rounds
 
     def first(self, part: Part) -> tuple[Stmt, ...]:
         """The initial values of an intermediate."""

@@ -106,4 +106,4 @@ class Joined(_Partial):
         number = Binary("+", Binary("*", Name("task_"), pieces), PIECE)
         values, cell = self.values_of(part.target.tensor), self.element(part.target)
         join = updated(values, part.operator, cell, self.partial(number), part.source)
-        return Made(part, (), (For(PIECE.name, ZERO, PIECES, (join,), source=part.source),))
+        return Made((part,), (), (For(PIECE.name, ZERO, PIECES, (join,), source=part.source),))

@@ -33,7 +33,7 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import bends, cache_lines
+from . import bends, cache_lines, places
 from .cache_lines import WIDE
 from .elements import ROOM, Elements, product
 from .row_reads import GATHERED, N, RowReads
@@ -155,8 +155,14 @@ class Row(RowReads):
 
     def added(self, tiles: Mapping[str, tuple[Part, Formula]]) -> tuple[Stmt, ...]:
         """Combines the terms of lanes with arrays of as many cells, one for each step."""
-        loops = []
+        loops: list[Stmt] = []
+        sums = Index(Name(next(iter(tiles))), Name("i_"))
         for name, (part, formula) in tiles.items():
+            if (number := places.number(self.part, part)) is not None:  # which knows the extreme before this term
+                cells = sums, Index(Name(name), Name("i_"))
+                both = [self.at(Name("i_"), partial(self.inside.cell, one)) for one in (self.formula.value, number)]
+                loops.insert(0, self.along(places.updated(self.part, part, cells, *both)))
+                continue
             made = self.at(Name("i_"), partial(self.inside.cell, formula.value))
             loops.append(
                 self.along(updated(self.values, part.operator, Index(Name(name), Name("i_")), made, part.source))

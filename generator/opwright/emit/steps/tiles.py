@@ -25,7 +25,7 @@ from ...language.dtypes import DTYPES
 from ...language.expr import Read
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Do, Expr, For, If, Index, Name, Stmt
-from . import choices
+from . import choices, places
 from .bounds import Bounds
 from .elements import product
 from .loops import Loop
@@ -116,7 +116,7 @@ def tiled(
             back = [Assign(lane, Call("opwright_min", (lane, Binary("-", high, each))), source=part.source)]
         # Of a loop that has nothing in it but maxima, compilers take two rows at once, and hold a wide tile in memory:
         # the first axis of 4096x4096 takes 1.4 of the time that it takes with a call in it (AMD Zen 5, gcc 12.2).
-        near = width != widest or in_rounds(loops, part, reduced)
+        near = width != widest or bool(more) or in_rounds(loops, part, reduced)
         loop, row = tile(begin, end, nodes.integer(width), width, near, *back)
         if row.gathers:  # into memory, where the tile may be as long as the row
             return (tile(low, high, Call("opwright_min", (nodes.integer(width), rest)), width, False)[0],)
@@ -159,11 +159,17 @@ def _tile(
     after: Sequence[Stmt] = ending() if ending is not None else ()
     begins: Stmt | None = None
     if rounds or ending is None:
-        targets = {name: Index(Name(row.target_row(True, one)), LANE) for name, (one, _) in steps.items()}
+        alone = places.follow(loops.staged.program, part, tuple(more))
+        stored = {name: one for name, (one, _) in steps.items() if not (alone and one is part)}
+        targets = {name: Index(Name(row.target_row(True, one)), LANE) for name, one in stored.items()}
         before, row.before = row.before, []
         flush: list[Stmt] = []
         for name, (one, _) in steps.items():
             sums = Index(Name(name), LANE)
+            if one is not part and places.number(part, one) is not None:
+                flush.append(_each(places.ended(values, one, (Index(TILE, LANE), sums)), source))
+            if name not in stored:
+                continue
             grown = updated(values, one.operator, targets[name], sums, source)
             flush.append(_each(Assign(targets[name], sums, source=source) if begun else grown, source))
         if ending is None:
