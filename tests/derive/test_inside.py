@@ -39,6 +39,7 @@ PAST: dict[str, Expr] = {
     "z": Name("Z"),
     "v": Name("V"),
     "w": Name("W"),
+    "e": Name("E"),
 }
 KNOWN = [
     ("min(max(i - P, 0), H - 1)", "H"),
@@ -59,6 +60,8 @@ KNOWN = [
     ("min(2 * z + 1, H - 1)", "H"),
     ("min(max(2 * z + P - P, 0), 2 * (H - 1) - 2 * z)", "H"),
     ("g * H + h", "G * H"),
+    ("floor(e / 2)", "E / 2"),
+    ("floor((E - 1 - e) / 2)", "E / 2"),
 ]
 UNKNOWN = [
     ("i - P", "H"),
@@ -70,6 +73,7 @@ UNKNOWN = [
     ("min(i, A - 1)", "H - 1"),
     ("max(h, H) - 1", "P"),
     ("floor(h / G) + S", "H"),
+    ("floor((e + 1) / 2)", "E / 2"),
 ]
 
 
@@ -88,6 +92,8 @@ def value(tree: Expr, names: dict[str, int]) -> int:
         return -parts[0]
     assert isinstance(tree, Binary)
     left, right = parts
+    if tree.op == "/":
+        return left // right
     return left % right if tree.op == "%" else {"+": left + right, "-": left - right, "*": left * right}[tree.op]
 
 

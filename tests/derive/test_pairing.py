@@ -62,8 +62,23 @@ def test_cells_that_may_be_outside_are_left_to_loops(index: str, changed: dict[s
     assert contractions(**{**EXACT, **changed}, index=index) == 0
 
 
-@pytest.mark.parametrize(("where", "found"), [("k <= q", 1), ("k <= q, q <= k + 3", 0), ("w <= q", 0)])
-def test_one_condition_on_the_sums_is_applied_after_them(where: str, found: int) -> None:
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("k <= q", 1),
+        ("k <= q, q <= k + 3", 0),
+        ("w <= q", 1),
+        ("q < w + 2", 1),
+        ("w == q", 0),
+        ("2 * w <= q", 0),
+        ("w <= 3", 0),
+        ("w <= q, q <= w + 3", 0),
+        ("w <= k + q", 0),
+    ],
+)
+def test_one_condition_on_the_sums_is_applied_after_them_and_one_comparison_of_terms_before(
+    where: str, found: int
+) -> None:
     assert contractions(**{**EXACT, "where": where}, index="floor(h / S)") == found
 
 

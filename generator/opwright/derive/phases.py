@@ -24,11 +24,13 @@ from .narrow import narrow
 from .picking import looked_up, picked
 from .program import Array, Part, Program
 from .rewrites.accumulating import accumulating, once, plain
+from .rewrites.beforehand import beforehand
 from .rewrites.bordered import bordered
 from .rewrites.digits import in_digits
 from .rewrites.inlining import inlined
 from .rewrites.joining import merged
 from .rewrites.lone_sums import summed_first
+from .rewrites.masking import masked
 from .rewrites.named_cells import at_named, indicated
 from .rewrites.needed import needed
 from .rewrites.pairing import paired
@@ -143,7 +145,8 @@ def staged(op: Op) -> Staged:
     found = in_digits(written_out(needed(indicated(separated(op)), outputs)))
     found = at_named(looked_up(picked(found, op), op))
     found = accumulating(assigned(summed_first(found), once), outputs)
-    found = hoisted(paired(scanned(bordered(respelled(found), op))))
+    found = scanned(bordered(respelled(found), op))
+    found = hoisted(paired(masked(beforehand(found))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])

@@ -144,7 +144,10 @@ def inside(index: Expr, extent: Expr, sizes: Sizes, extents: Mapping[str, Expr])
     below = minus(minus(extent, Number(1)), index)
     quotient = index.arguments[0] if isinstance(index, Call) and index.function == "floor" else None
     if isinstance(quotient, Binary) and quotient.op == "/":  # a / b < E if a < E * b, for b is at least 1
-        below = minus(minus(times(extent, quotient.right), Number(1)), quotient.left)
+        whole = times(extent, quotient.right)
+        if isinstance(extent, Binary) and extent.op == "/" and extent.right == quotient.right:
+            whole = extent.left  # no extent leaves a remainder
+        below = minus(minus(whole, Number(1)), quotient.left)
     return never_negative(index, sizes, extents) and never_negative(below, sizes, extents)
 
 

@@ -16,7 +16,7 @@ from ...language.model import Op
 from ..algebra.slopes import folded, minus, negated, plus, sign, slope, times, without
 from ..contraction import contraction
 from ..program import Array, Axis, Formula, Part, Program
-from .pairing import is_product
+from .pairing import bends, is_product
 
 Base = tuple[Expr, Expr]  # by how much two letters move a window
 
@@ -41,6 +41,8 @@ class _Borders:
 
     def program(self, read: Read) -> Program | None:
         """The program with a copy of what is read, and the step that reads it; None if that is no contraction."""
+        if not any(map(bends, read.indices)):  # they are windows of the array itself
+            return None
         cells, windows = [*read.indices], [*read.indices]
         axes: list[Axis] = []
         for number, index in enumerate(read.indices):

@@ -46,9 +46,9 @@ def _terms_apart(found: Program, part: Part) -> Program:
     terms = list(_terms(part.formulas[0].value))
     if part.operator != "sum" or part.by or part.where or not 2 <= len(terms) <= MAX_TERMS:
         return found
-    if part.target.tensor in found.integers or not walked(found, part.target):
+    if part.target.tensor in found.integers or not placed(found, part.target):
         return found
-    axes = tuple(found.letters[letter] for letter in letters_of(part.target) if letter)
+    axes = tuple(found.letters[letter] for letter in letters_of(part.target) if letter in found.letters)
     cells = [Read(f"term_{part.number}_{n}_", tuple(Name(axis.name) for axis in axes)) for n in range(len(terms))]
     sums = [part.of(cell, "sum", term) for cell, (_, term) in zip(cells, terms, strict=True)]
     total: Expr = cells[0]
@@ -133,7 +133,7 @@ class _Split:
         part, self.taken = self.part, frozenset(arrays)
         if part.by is not None or part.operator != "sum" or part.target.tensor in self.found.integers:
             return []
-        if not (walked(self.found, part.target) and self.is_conditional() and all(map(self.is_operand, part.reads))):
+        if not (placed(self.found, part.target) and self.is_conditional() and all(map(self.is_operand, part.reads))):
             return []
         value, divisors = self.undivided(part.formulas[0].value)
         factors = list(factors_of(value))
@@ -152,7 +152,7 @@ class _Split:
         if not orders:
             return []
         operands = [self.operand(factor) for factor in factors]
-        if len(operands) == 2 and not (scales or divisors or self.made or part.where):
+        if len(operands) == 2 and not (scales or divisors or self.made or part.where) and self.is_whole:
             return []
         order = min(orders, key=lambda order: self.cost(factors, order))
         self.take_pairs([operands[number] for number in order], scales, divisors)
@@ -168,11 +168,14 @@ class _Split:
         factors = list(factors_of(value))
         scales = [one for one in factors if not self.letters(one)]
         moving = [one for one in factors if self.letters(one)]
-        windows = [one for one in moving if isinstance(one, Read) and not walked(self.found, one)]
+        windows = [one for one in moving if isinstance(one, Read) and any(map(self.moves, one.indices))]
         weights = [one for one in moving if one not in windows]
-        if len(windows) != 1 or not weights or (len(factors) == 2 and isinstance(weights[0], Read) and not divisors):
+        if len(windows) != 1 or not weights or not walked(self.found, part.target):
             return []
-        if not all(walked(self.found, read) for one in [*weights, part.target] for read in expr.reads(one)):
+        reads = [read for one in weights for read in expr.reads(one)]
+        if len(factors) == 2 and not divisors and isinstance(weights[0], Read) and walked(self.found, weights[0]):
+            return []
+        if not all(map(self.is_operand, reads)) or any(self.moves(index) for read in reads for index in read.indices):
             return []
         self.take_pairs([windows[0], self.operand(product_of(weights))], scales, divisors)
         parts = tuple(new for other in self.found.parts for new in (self.made if other is part else (other,)))
@@ -223,6 +226,15 @@ class _Split:
         self.copies = True
         return True
 
+    def moves(self, index: Expr) -> bool:
+        """Whether several letters move an index."""
+        return len(self.letters(index)) > 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether letters walk each axis of the target; others are those of one cell, as of real parts."""
+        return walked(self.found, self.part.target)
+
     def is_conditional(self) -> bool:
         """Whether at most one condition chooses among the sums, as in causal attention.
 
@@ -232,15 +244,20 @@ class _Split:
         return len(where) <= 1 and all({*self.letters(guard.tree)} <= target for guard in where)
 
     def is_operand(self, read: Read) -> bool:
-        """Whether a copy of what a read reaches can be an operand: letters walk each axis, or repeat cells."""
+        """Whether a copy of what a read reaches can be an operand: letters walk each axis, or repeat cells.
+
+        Letters that move along an axis together stand for windows, which engines take as they lie; of a remainder, as
+        in circulant matrices, they cannot. A copy has an axis more than what it is made of, at most.
+        """
         indices = list(enumerate(read.indices))
         alone = [
-            1 if self.found.digits(read.tensor, axis, index) else len(self.letters(index))
+            1 if self.found.digits(read.tensor, axis, index) or bends(index) else len(self.letters(index))
             for axis, index in indices
             if self.letters(index)
         ]
         inside = all(self.found.walks_inside(read.tensor, axis, index) for axis, index in indices)
-        return walked(self.found, read) or (inside and max(alone, default=0) == 1)
+        grown = sum(len(self.letters(index)) - 1 for index in read.indices if bends(index))
+        return walked(self.found, read) or (inside and max(alone, default=0) == 1 and grown < 2)
 
     def letters(self, tree: Expr) -> tuple[str, ...]:
         """The letters of an expression in the order of the step's."""
@@ -315,7 +332,7 @@ class _Split:
         remaining = [letters for _, _, letters in self.pairs(order)]
         for number, right in enumerate(order[1:]):
             product = Binary("*", left, right)
-            if number == len(order) - 2 and not (scales or divisors or self.part.where):
+            if number == len(order) - 2 and not (scales or divisors or self.part.where) and self.is_whole:
                 self.take_last(product)
                 return
             left = self.cells(f"pair_{self.part.number}_{number}_", remaining[number])
@@ -329,7 +346,7 @@ class _Split:
         for guard in self.part.where:
             left = Call("select", (guard.tree, left, Number(0)))
         writers = [part for part in self.found.parts if part.target.tensor == self.part.target.tensor]
-        if len(writers) == 1:  # which may then finish the sums
+        if len(writers) == 1 and self.is_whole:  # which may then finish the sums
             self.add(self.part.target, "set", Binary("+", left, Number(0)))
         else:
             self.add(self.part.target, "sum", left)
@@ -349,6 +366,20 @@ class _Split:
 
     def add(self, target: Read, operator: str, value: Expr, unless_empty: tuple[str, ...] = ()) -> None:
         self.made.append(dataclasses.replace(self.part.of(target, operator, value), unless_empty=unless_empty))
+
+
+def bends(index: Expr) -> bool:
+    """Whether an index is no sum of letters, but a remainder, a rounded quotient or a bound."""
+    return any(isinstance(tree, Call) or (isinstance(tree, Binary) and tree.op == "%") for tree in expr.walk(index))
+
+
+def placed(found: Program, target: Read) -> bool:
+    """Whether distinct letters walk axes of a target, and all other indices are those of one cell that is there."""
+    indices = list(enumerate(target.indices))
+    alone = [index for _, index in indices if not isinstance(index, Number)]
+    names = [found.walks(target.tensor, number, index) for number, index in indices if index in alone]
+    inside = all(found.walks_inside(target.tensor, number, index) for number, index in indices)
+    return inside and None not in names and len({*names}) == len(names) > 0
 
 
 def is_dense(found: Mapping[str, str]) -> bool:

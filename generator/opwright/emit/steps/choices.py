@@ -36,6 +36,15 @@ def only_where(part: Part, formula: Formula, lane: str) -> tuple[list[expr.Expr]
     return [*tests, *more], inner
 
 
+def of_tasks(loops: Loops, part: Part, formula: Formula) -> tuple[list[expr.Expr], Formula]:
+    """The conditions that hold for all cells of a task or for none, if a step changes nothing where they do not."""
+    lane = loops.lanes.name if loops.lanes is not None else ""
+    tests, inner = only_where(part, formula, lane)
+    own, letters = {*loops.phase.own}, loops.program.letters
+    alike = all(expr.names(test) & letters.keys() <= own for test in tests)
+    return (tests, inner) if alike and any(map(expr.reads, tests)) else ([], formula)
+
+
 def where(loops: Loops, part: Part, tests: Sequence[expr.Expr], body: Sequence[Stmt]) -> list[Stmt]:
     """Statements for a row, under conditions."""
     return [If(_holds(loops, part, tests), tuple(body), source=part.source)] if tests else [*body]

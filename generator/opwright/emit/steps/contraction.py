@@ -6,6 +6,7 @@ letters' extents as Python.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...derive.contraction import Contraction, Slide, letters_of
@@ -130,11 +131,15 @@ def kept_for(phase: Phase) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(x for x in phase.own if steps and x not in letters), tuple(x for x in letters if x not in phase.own)
 
 
-def contracted_extents(op: Op, writer: StepWriter) -> dict[str, str]:
-    """The extents of the letters of contractions, as Python: a tuple of one number, or one per axis."""
+def counted_extents(op: Op, writer: StepWriter, lanes: Iterable[str]) -> dict[str, str]:
+    """The extents of the letters of contractions, and of those of lanes that walk no axis of a tensor alone, as Python:
+
+    a tuple of one number, or one per axis.
+    """
     letters = staged(op).program.letters
     arrays = staged(op).program.arrays
     used = dict.fromkeys(letter for view in contractions(op) for letter in (*view.letters, *view.unless_empty))
+    used |= dict.fromkeys(letter for letter in lanes if letter in letters)
     for view in contractions(op):
         for name, axes in (view.target, view.left, view.right):
             used |= dict.fromkeys(axis for axis, _ in axes if arrays[name].role == "between")

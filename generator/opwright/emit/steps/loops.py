@@ -141,6 +141,12 @@ class Loops(Elements):
         count = Declare("n_", Call("opwright_min", (block, Binary("-", high, Name(lane)))))
         return [For(lane, low, high, (count, *body), step=block, source=source)]
 
+    def each_lane(self, bounds: Bounds, body: tuple[Stmt, ...], source: str) -> tuple[Stmt, ...]:
+        """A loop over lanes, one after the other."""
+        tests = bounds.tests.get(self.lane_name())
+        body = (If(nodes.both(tests), body, source=source),) if tests else body
+        return (For(self.lane_name(), *self.lane_span(bounds), body, source=source),)
+
     def whole_block(self) -> list[Stmt]:
         """The first lane of a task's block, and how many there are, if only one step has it."""
         lane, block = self.lane_name(), Name("block_")

@@ -55,6 +55,7 @@ class Walk:
     bounds: Bounds
     lane: bool
     laned: bool  # whether lanes are taken together
+    apart: bool = False  # whether each lane has loops of its own, whose bounds differ
 
     @property
     def plain(self) -> bool:
@@ -240,10 +241,17 @@ class Lowering(Tasks):
             outer, reduced = [], [*reduced, *outer]
         bounds = Guards(self, part, formula).bounds([*(loop.name for loop in (*outer, *reduced)), *lanes])
         laned = lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula)
+        if reduced and lane and not (laned or summed) and bounds.tests.get(self.lane_name()):
+            alone = Guards(self, part, formula).bounds([*lanes, *(loop.name for loop in (*outer, *reduced))])
+            if sum(map(len, alone.tests.values())) < sum(map(len, bounds.tests.values())):
+                return Walk(outer, reduced, alone, lane, laned, apart=True)
         return Walk(outer, reduced, bounds, lane, laned)
 
     def formula(self, part: Part, formula: Formula, following: Sequence[Part]) -> tuple[Stmt, ...]:
         """The loops of a step around its cells."""
+        conditions, chosen = choices.of_tasks(self, part, formula)
+        if conditions and not following:
+            return tuple(choices.where(self, part, conditions, self.formula(part, chosen, following)))
         walk = self.walk(part, formula)
         target_loops, reduced, bounds, lane = walk.outer, walk.reduced, walk.bounds, walk.lane
         if (walk.laned or (target_loops and not lane)) and not reduced and planes.possible(self, part, formula):
@@ -263,12 +271,12 @@ class Lowering(Tasks):
                 lanes = self.laned(bounds, choices.written(self, part, formula), part.source)
                 made = self.looped([*target_loops, *reduced], bounds, lanes, part.source)
         else:
-            cell = self.update(part, formula.value)
-            if lane:
-                tests = bounds.tests.get(self.lane_name())
-                cell = (If(nodes.both(tests), cell, source=part.source),) if tests else cell
-                cell = (For(self.lane_name(), *self.lane_span(bounds), cell, source=part.source),)
-            made = self.looped([*target_loops, *reduced], bounds, cell, part.source)
+            made = self.update(part, formula.value)
+            if lane and not walk.apart:
+                made = self.each_lane(bounds, made, part.source)
+            made = self.looped([*target_loops, *reduced], bounds, made, part.source)
+            if walk.apart:
+                made = self.each_lane(bounds, made, part.source)
         tests = bounds.tests.get("")
         return (If(nodes.both(tests), made, source=part.source),) if tests else made
 

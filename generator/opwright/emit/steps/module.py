@@ -6,7 +6,7 @@ as far as the spec determines them: at most one run of a tensor has a length tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...derive.algebra import slopes
@@ -32,7 +32,7 @@ from ..python_module import Module, named_values, spellings
 from ..python_signature import function
 from . import planes
 from .blocks import Blocks, blocks
-from .contraction import ContractionView, SlideView, contracted_extents, contractions, kept_for, slides, zero_points
+from .contraction import ContractionView, SlideView, contractions, counted_extents, kept_for, slides, zero_points
 from .elements import Elements
 from .kernels import Member_, members, parameters
 from .lowering import words_of
@@ -90,7 +90,7 @@ class StepWrapper(Module):
     terms: tuple[str, ...]
     contractions: tuple[ContractionView, ...]
     blocks: Blocks | None
-    extents: dict[str, str]  # of the letters of contractions
+    extents: dict[str, str]  # of letters whose axes no tensor tells
     slides: tuple[SlideView, ...]
     zeros: dict[int, tuple[str, ...]]
     chains: tuple[Chain, ...]
@@ -144,7 +144,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         terms=_terms(op, writer),
         contractions=contractions(parted_op),
         blocks=blocks(parted_op),
-        extents=contracted_extents(parted_op, own),
+        extents=counted_extents(parted_op, own, _unwalked(parted_op)),
         slides=slides(parted_op, own),
         zeros=zero_points(parted_op, own),
         chains=collapsible(parted_op),
@@ -257,6 +257,11 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms, far, *served, turns, joins))
         result.append(tuple(views))
     return tuple(result)
+
+
+def _unwalked(op: Op) -> Iterator[str]:
+    """The letters among which lanes are chosen that walk no axis of a tensor alone: those of windows, or that count."""
+    return (lanes.letter for phase in _phases(op) if len(phase) > 1 for lanes in phase if not lanes.walks)
 
 
 def _slides_before(found: Staged, number: int) -> bool:
