@@ -34,7 +34,7 @@ from .rewrites.masking import masked
 from .rewrites.named_cells import at_named, indicated
 from .rewrites.needed import needed
 from .rewrites.pairing import paired
-from .rewrites.respelling import assigned, respelled
+from .rewrites.respelling import assigned, respelled, unwound
 from .rewrites.scans import scanned
 from .rewrites.sharing import hoisted, shared
 from .rewrites.turning import turned
@@ -142,7 +142,7 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
-    found = in_digits(written_out(needed(indicated(separated(op)), outputs)))
+    found = unwound(in_digits(written_out(needed(indicated(separated(op)), outputs))))
     found = at_named(looked_up(picked(found, op), op))
     found = accumulating(assigned(summed_first(found), once), outputs)
     found = scanned(bordered(respelled(found), op))

@@ -1,8 +1,9 @@
 """Two spellings of one meaning made one, so that what follows sees the same letters and operators.
 
 In: a program. Out: the program in which a sum that has one term for each cell assigns it; in which a step that walks an
-axis by one letter `c`, and reads at `floor(c / W)`, walks it by `g * W + w` if another step does; and in which a sum of
-products that reads a factor at `K - 1 - k` counts `k` from the other end, if that makes it a contraction.
+axis by one letter `c`, and reads at `floor(c / W)`, walks it by `g * W + w` if another step does; in which a step that
+writes around an axis, `y[(c + S) % C] = x[c]`, reads around it, `x[(c - S) % C]`; and in which a sum of products that
+reads a factor at `K - 1 - k` counts `k` from the other end, if that makes it a contraction.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
-from ..algebra.slopes import minus, slope, without
+from ..algebra.slopes import minus, negated, slope, without
 from ..contraction import contraction
 from ..program import Formula, Part, Program
 
@@ -23,6 +24,14 @@ def respelled(found: Program) -> Program:
     grouped = dataclasses.replace(found, parts=tuple(_grouped(found, part, pairs) for part in found.parts))
     parts = tuple(_turned(grouped, part) for part in grouped.parts)
     return dataclasses.replace(found, parts=parts) if parts != found.parts else found
+
+
+def unwound(found: Program) -> Program:
+    """The program in which steps that write around an axis go through its cells in order.
+
+    300 rows of 1001 f32 that are rolled by `y[n, (l + S) % L] = x[n, l]` take TODO of their time (Zen 5, gcc 12.2).
+    """
+    return dataclasses.replace(found, parts=tuple(_unwound(found, part) for part in found.parts))
 
 
 def assigned(found: Program, once: Callable[[Program, Part], bool]) -> Program:
@@ -68,6 +77,24 @@ def _grouped(found: Program, part: Part, pairs: list[tuple[Expr, str, str, Expr]
                 rest = Binary("%", Name(letter), found.letters[inner].extent)
                 part = exchanging(found, part, {quotient: Name(outer), rest: Name(inner), Name(letter): index})
                 break
+    return part
+
+
+def _unwound(found: Program, part: Part) -> Part:
+    target = part.target
+    if any(formula.assignment.target != target for formula in part.formulas):
+        return part
+    for number, (axis, index) in enumerate(zip(found.arrays[target.tensor].axes, target.indices, strict=True)):
+        if axis.kind != "one" or not isinstance(index, Binary) or index.op != "%" or index.right != axis.extent:
+            continue
+        others = (*target.indices[:number], *target.indices[number + 1 :], axis.extent)
+        alone = expr.names(index.left) - frozenset[str]().union(*map(expr.names, others))
+        for letter in (letter for letter in part.letters if letter in alone):
+            growth, walked = slope(index.left, letter), found.letters[letter]
+            if growth in (Number(1), Number(-1)) and (walked.extent, walked.kind) == (axis.extent, "one"):
+                back = minus(Name(letter), without(index.left, letter))
+                place = Binary("%", back if growth == Number(1) else negated(back), axis.extent)
+                return exchanging(found, part, {index: Name(letter), Name(letter): place})
     return part
 
 
