@@ -235,7 +235,7 @@ OPERATION = StepOperation(
     phases=(
         (
             Lanes("x", False, (("src", "X"), ("dst", "X"), ), terms=12),
-            Lanes("g", True, (("mean", "G"), ("variance", "G"), ), terms=22),
+            Lanes("g", True, (("mean", "G"), ("variance", "G"), ), terms=22, apart=True),
             Lanes("g_k_", False, (("src", "C"), ("dst", "C"), ("gamma", "C"), ("beta", "C"), ), terms=9),
         ),
     ),

@@ -261,7 +261,7 @@ OPERATION = StepOperation(
     phases=(
         (
             Lanes("x", False, (("src", "X"), ("diff_dst", "X"), ("diff_src", "X"), ), terms=28),
-            Lanes("g", True, (("diff_variance", "G"), ("diff_mean", "G"), ), terms=38),
+            Lanes("g", True, (("diff_variance", "G"), ("diff_mean", "G"), ), terms=38, apart=True),
         ),
         (Lanes("diff_gamma_C_", True, (("diff_gamma", "C"), )), ),
         (Lanes("diff_beta_C_", True, (("diff_beta", "C"), )), ),

@@ -9,7 +9,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 from opwright.derive.phases import staged
+from opwright.language.expr import Name
 from opwright.language.model import Op
+from opwright.load import load_texts
 from support.generated import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, usable
@@ -234,3 +236,61 @@ def test_letters_that_indices_take_apart_give_what_the_interpreter_gives(tmp_pat
                         problem = first_disagreement(module, op, rng("apart", isa, op.op), 12, seen)
                         assert problem is None, f"{isa}: {problem}\n{drawn[op.op][0]}"
     assert all(seen[f"{op.op} legal"] for op in library.ops)
+
+
+BLOCKS = """\
+op: {name}
+revision: 1
+summary: Blocks of rows, and rows that are rolled.
+dims: {{rows: {{symbol: N}}, blocks: {{symbol: B}}, cells: {{symbol: L, min: 1}}}}
+attributes: [{{name: width, symbol: W, type: s64, default: "{width}", min: 1}}, {{name: shift, symbol: S, type: s64, default: "2"}}]
+inputs: [{{name: x, dims: {{N: N, C: B * {by}}}}}, {{name: v, dims: {{N: N, L: L}}}}]
+outputs: [{{name: y, dims: {{N: N, C: B * {by}}}}}, {{name: of_blocks, dims: {{{of_blocks}}}}}, {{name: z, dims: {{N: N, L: L}}}}]
+dtypes: [{{x: {dtype}, v: {dtype}, y: {dtype}, of_blocks: f32, z: {dtype}, accumulate: f32}}]
+semantics:
+  ranges: {{n: N, b: B, i: {by}, l: L}}
+  steps:
+    - {reduced}
+    - y[n, b * {by} + i] = (x[n, b * {by} + i] - {cell}) * 0.5
+    - z[n, {rolled} % L] = {value}
+"""
+
+
+def blocked(random: np.random.Generator, name: str) -> str:
+    """A spec of blocks that are reduced and then scaled, the widths numbers or an attribute; and one of rolled rows."""
+    one = lambda *items: str(items[int(random.integers(len(items)))])  # noqa: E731
+    by = one("3", "16", "24", "40", "W")
+    of_blocks = one("n, b", "b, n")
+    cell, value = f"of_blocks[{of_blocks}]", one("v[n, l]", "v[n, l] + l", "max(v[n, l], v[n, (l + 1) % L])")
+    reduced = one("{} max= abs({})", "{} += {} / 8", "{} min= {}").format(cell, f"x[n, b * {by} + i]")
+    rolled, dtype = one("(l + S)", "(S - l)", "(l + 3)", "(l + n)", "(2 * l)"), one("f32", "bf16", "f16")
+    dims = ", ".join(f"{letter.upper()}: {letter.upper()}" for letter in of_blocks.split(", "))
+    return BLOCKS.format(
+        name=name, width=random.integers(1, 20), by=by, of_blocks=dims, dtype=dtype, reduced=reduced, cell=cell,
+        rolled=rolled, value=value,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4 if FULL else 1))
+def test_blocks_of_rows_and_rolled_rows_are_what_the_interpreter_gives(seed: int, tmp_path: Path) -> None:
+    random, seen = rng("blocked", seed), Counter[str]()
+    texts = {f"blocked{n}.yaml": blocked(random, f"Blocked{n}") for n in range(COUNT)}
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, f"blocked_{seed}")
+        for op in library.ops:
+            for isa in usable(module):
+                with instruction_set(module, isa):
+                    problem = first_disagreement(module, op, rng(seed, isa, op.op), 12, seen)
+                    assert problem is None, f"{isa}: {problem}"
+
+
+def test_lanes_go_along_the_cells_of_blocks_and_rolled_rows_are_written_in_order() -> None:
+    random = rng("blocked")
+    texts = {f"blocked{n}.yaml": blocked(random, f"Blocked{n}") for n in range(20)}
+    for text in texts.values():
+        (op,) = load_texts({"blocked.yaml": text}).ops
+        lanes = {letter for phase in staged(op).phases for letter in phase.lanes}
+        assert "i" in lanes, text
+        targets = {part.target for phase in staged(op).phases for part in phase.parts if part.target.tensor == "z"}
+        indices = {index for target in targets for index in target.indices}
+        assert "(2 * l) %" in text or indices == {Name("n"), Name("l")}, text

@@ -27,14 +27,15 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
     """
     used = dict.fromkeys(letter for part in parts for letter in part.letters)
     sums = _sums(found, parts)
-    separate = merged(found, parts) is None  # two letters of one axis, of which none is made
+    whole = merged(found, parts) is not None  # two letters of one axis, of which one is made
     walked: dict[str, None] = {}
     for part in parts:
         for read in (part.target, *part.reads):
             for number in [len(read.indices) - 1] if read.tensor in sums else _last_axes(op, found, read.tensor):
                 letter = found.walks(read.tensor, number, read.indices[number])
-                digits = found.digits(read.tensor, number, read.indices[number]) if separate else None
-                walked |= dict.fromkeys([letter] if letter else [digits[-1]] if digits else [])
+                digits = found.digits(read.tensor, number, read.indices[number]) or ()
+                inner = [name for name in digits[-1:] if not whole or _reduced_alone(parts, name)]
+                walked |= dict.fromkeys([letter] if letter else inner)
     walked = walked or _of_others(found, parts)
     named = _named(parts)
     walked = {letter: None for letter in walked if letter not in named} or walked
@@ -43,6 +44,12 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
         walked |= dict.fromkeys(name for name in names if name in own and name not in named)
     written = [index.id for index in parts[-1].target.indices if isinstance(index, Name) and index.id in (own or used)]
     return (*walked,)[:MAX_LANES] or (*(written or own or used),)[-1:]
+
+
+def _reduced_alone(parts: Sequence[Part], letter: str) -> bool:
+    """Whether some step reduces a letter, and none that walks it reduces others."""
+    reduced = [{*part.letters} - expr.names(part.target) for part in parts if letter in part.letters]
+    return {letter} in reduced and all(some <= {letter} for some in reduced)
 
 
 def _of_others(found: Program, parts: Sequence[Part]) -> dict[str, None]:
@@ -64,12 +71,12 @@ def _named(parts: Sequence[Part]) -> set[str]:
 
 
 def apart(found: Program, parts: Sequence[Part], letter: str) -> bool:
-    """Whether a letter's neighbours lie apart in sums that an engine has computed before the phase, or in the one step
+    """Whether a letter's neighbours lie apart in sums that an engine has computed before the phase, or where another
 
-    of a phase where another letter counts the cells between them.
+    letter counts the cells between them.
     """
     sums = _sums(found, parts)
-    reads = (parts[0].target, *parts[0].reads) if stands_alone(found, parts) else ()
+    reads = [read for part in parts for read in (part.target, *part.reads)]
     walked = [found.digits(read.tensor, *place) for read in reads for place in enumerate(read.indices)]
     return letter in {outer for digits in walked if digits for outer in digits[:-1]} or any(
         found.walks(read.tensor, number, index) == letter
