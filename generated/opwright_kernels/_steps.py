@@ -18,13 +18,15 @@ import numpy as np
 from numpy import ndarray
 
 from . import _isa, _remember, _specialize
-from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array
+from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array, turned
 from ._axes import DTYPE_OF
 from ._description import InputInfo
 from ._dtypes import DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
 from ._operation import allocated, thread_count
+from ._orders import order_of
+from ._quick import of_views
 from ._remember import CALLS
 from ._rules import dtype_name
 from ._scratch import memory
@@ -50,12 +52,16 @@ class StepOperation(StepKernels):
 
     def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
-        try:  # a call like one before, with arrays that have no gaps, is over in a few steps
+        try:  # a call like one before, with arrays of the same strides, is over in a few steps
             if specialize is None:
-                plan: Any = CALLS.get(self.key_of_plan(inputs, attributes, out))
+                key = self.key_of_plan(inputs, attributes, out)
+                plan: Any = CALLS.get(key)
                 if plan is None and ndarray in map(type, attributes):
-                    plan = CALLS[self.key_of_plan(inputs, _remember.frozen(attributes), out)]
-                result = plan.quick(inputs, out, threads)  # an AttributeError for a call unlike all before
+                    key = self.key_of_plan(inputs, _remember.frozen(attributes), out)
+                    plan = CALLS.get(key)
+                result = None if plan is None else plan.quick(inputs, out, threads)
+                if result is None:  # of views; a KeyError for a call unlike all before
+                    result = CALLS[key, _strides(inputs), _strides(_targets(out))](inputs, out, threads)
                 if result is not None:
                     return result
         except Exception:  # of whatever kind: the refusal is made below
@@ -178,17 +184,23 @@ class StepOperation(StepKernels):
                 self.checked(name, target, resolution, DTYPES[row[name]], given, targets)
         inputs = {info.name: value for info, value in zip(self.inputs, given) if value is not None}
         arrays: dict[str, Array] = {name: walkable(value) for name, value in inputs.items() if name not in self.joined}
+        orders = self.orders(resolution, arrays)
         written: dict[str, Array] = {}
         for name, target in zip(self.outputs, targets):
             ready = target is not None and is_walkable(target)
-            shape = resolution.outputs[name].shape
-            written[name] = target if ready and target is not None else allocated(shape, DTYPES[row[name]])
+            made = resolution.outputs[name].shape, DTYPES[row[name]], orders[name]
+            written[name] = target if ready and target is not None else allocated(*made)
         if self.joined:
             for piece, own in self.pieces(resolution, {n: inputs[n] for n in self.joined}, {**arrays, **written}):
                 self.execute(self.planned_steps(piece, own), own, workers)
         else:
             whole = {**arrays, **written}
-            self.execute(self.plan_of(resolution, whole, key), whole, workers)
+            plan = self.plan_of(resolution, whole, key)
+            self.execute(plan, whole, workers)
+            given_too = zip(self.outputs, targets)
+            if key is not None and all(v is None or whole[n] is v for n, v in (*inputs.items(), *given_too)):
+                found = of_views(plan, [orders[name] for name in self.outputs])
+                _remember.remember((key, _strides(given), _strides(_targets(out))), found)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -211,6 +223,11 @@ class StepOperation(StepKernels):
             _remember.remember(own, found)
         plan: StepPlan = found
         return plan
+
+    def orders(self, resolution: Steps, arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...] | None]:
+        """By output, the order in which its axes lie in memory if the call gives no array for it."""
+        found = resolution.outputs.items()
+        return {name: order_of(output.places, arrays, resolution.places) for name, output in found}
 
     def written_by(self, resolution: Steps) -> tuple[str, ...]:
         return tuple(name for name in self.outputs if name not in resolution.absent)
@@ -311,8 +328,9 @@ class StepOperation(StepKernels):
                 arrays[info.name] = _described(tuple(shape), value[0].dtype)
             elif value is not None:
                 arrays[info.name] = _laid_out(value)
+        orders = self.orders(resolution, arrays)
         for name, output in resolution.outputs.items():
-            arrays[name] = _described(output.shape, DTYPES[row[name]])
+            arrays[name] = _described(output.shape, DTYPES[row[name]], orders[name])
         plan = self.planned_steps(resolution, arrays)
         rows = [
             (f"letters of {text}", ", ".join(f"{n} {role}" for n, role in found.items())) for text, found in self.roles
@@ -348,8 +366,14 @@ def pointer_of(ffi: Any, ctype: Any, array: Array, writable: bool) -> Any:
     return ffi.cast(ctype, array.ctypes.data)
 
 
-def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def _strides(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([None if value is None else value.strides for value in values])
+
+
+def _described(shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None = None) -> Array:
     """An array whose shape, dtype and strides are those of one without gaps; nobody may look at its cells."""
+    if order is not None:
+        return turned(_described(tuple([shape[axis] for axis in order]), dtype), order)
     steps = [dtype.itemsize]
     for extent in shape[:0:-1]:
         steps.append(steps[-1] * extent)

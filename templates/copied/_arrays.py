@@ -115,6 +115,11 @@ def contiguous(array: Array) -> tuple[Array, bool]:
     return (array, False) if is_ready(array) else (array.copy(order="C"), True)
 
 
+def turned(array: Array, order: tuple[int, ...]) -> Array:
+    """A view, with its axes in their places, of an array that has them in `order`, the outermost in memory first."""
+    return array.transpose([order.index(axis) for axis in range(len(order))])
+
+
 def overlaps_itself(array: Array) -> bool:
     """Whether two cells of `array` share a byte, as in a broadcast or a sliding window.
 

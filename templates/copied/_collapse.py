@@ -1,15 +1,17 @@
-"""Axes of a call put together where every array goes through them as through one: H and W become 1 and H * W.
+"""Axes of a call put in the order of memory, and together where every array goes through them as through one.
 
 In: a resolved call, its arrays, and which sizes kernels do not tell apart. Out: the call and the arrays as kernels see
-them. What a call means, and every refusal, is that of the arrays as they were given.
+them: H and W become 1 and H * W, and C and W change places where channels lie side by side. What a call means, and
+every refusal, is that of the arrays as they were given.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from numpy.lib.stride_tricks import as_strided
 
 from ._arrays import Array
 from ._axes import Places
@@ -39,19 +41,19 @@ def collapsed(
             for name, axes in chain.axes.items()
             if name in arrays and all(len(places.get(name, {}).get(axis, ())) == 1 for axis in axes)
         }
-        missing = any(name not in spots and arrays[name].ndim for name in chain.axes if name in arrays)
-        beside = all(two == one + 1 for at in spots.values() for one, two in itertools.pairwise(at))
-        if missing or not beside or 0 in extents:
+        if 0 in extents or any(name not in spots and arrays[name].ndim for name in chain.axes if name in arrays):
             continue
-        steps = [_steps_of(arrays[name], at) for name, at in spots.items()]
-        moves = list(_moves(extents, steps))
-        if not moves:
+        steps = {name: _steps_of(arrays[name], at) for name, at in spots.items()}
+        # Kernels are made for arrays in the order of their axes: only where the one that tells is not, is it another.
+        turned = bool(spots) and not arrays[[*spots][-1]].flags.c_contiguous
+        made = _merged(*_ordered(extents, steps, turned))
+        if made == (extents, steps):
             continue
-        made = _moved(extents, moves)
-        walked = {letter: (extent,) for own, extent in zip(chain.letters, made) for letter in own}
-        values = {**values, **dict(zip(chain.sizes, made))}
+        extents, steps = made
+        walked = {letter: (extent,) for own, extent in zip(chain.letters, extents) for letter in own}
+        values = {**values, **dict(zip(chain.sizes, extents))}
         letters = {letter: walked.get(letter, extent) for letter, extent in letters.items()}
-        arrays = {**arrays, **{name: _reshaped(arrays[name], at, moves) for name, at in spots.items()}}
+        arrays = {**arrays, **{name: _reshaped(arrays[name], spots[name], extents, steps[name]) for name in spots}}
     return values, letters, arrays
 
 
@@ -59,33 +61,40 @@ def _steps_of(array: Array, spots: Iterable[int]) -> list[int]:
     return [0 if array.shape[spot] == 1 else array.strides[spot] for spot in spots]
 
 
-def _moves(extents: list[int], steps: list[list[int]]) -> Iterator[tuple[int, int]]:
-    """The sizes that vanish, each with the one that it is merged into: of extent 1, or gone through as one with it."""
+def _ordered(
+    extents: Sequence[int], steps: dict[str, list[int]], turned: bool
+) -> tuple[list[int], dict[str, list[int]]]:
+    """The sizes; `turned` by how far neighbours lie apart in the last array that tells, those of 1 cell first."""
+
+    def far(size: int) -> tuple[int, ...]:
+        return (int(extents[size] == 1), *[abs(own[size]) for own in reversed(steps.values())])
+
+    order = sorted(range(len(extents)), key=far, reverse=True) if turned else range(len(extents))
+    return [extents[size] for size in order], {name: [own[size] for size in order] for name, own in steps.items()}
+
+
+def _merged(extents: list[int], steps: dict[str, list[int]]) -> tuple[list[int], dict[str, list[int]]]:
+    """The sizes, of which two are merged where one has 1 cell or every array goes through both as through one."""
     inner = len(extents) - 1
-    whole = extents[inner]
-    near = [own[inner] for own in steps]
     for outer in reversed(range(inner)):
-        far = [own[outer] for own in steps]
+        alone = extents[inner] == 1
         if extents[outer] == 1:
             continue
-        if whole == 1 or far == [step * whole for step in near]:
-            yield outer, inner
-            near = far if whole == 1 else near
-            whole *= extents[outer]
+        if alone or all(own[outer] == own[inner] * extents[inner] for own in steps.values()):
+            for own in steps.values():
+                own[inner], own[outer] = own[outer] if alone else own[inner], 0
+            extents[inner], extents[outer] = extents[outer] * extents[inner], 1
         else:
-            inner, whole, near = outer, extents[outer], far
+            inner = outer
+    return extents, steps
 
 
-def _moved(extents: list[int], moves: list[tuple[int, int]]) -> list[int]:
-    made = [*extents]
-    for outer, inner in moves:
-        made[outer], made[inner] = 1, made[outer] * made[inner]
-    return made
-
-
-def _reshaped(array: Array, spots: list[int], moves: list[tuple[int, int]]) -> Array:
-    """A view of an array with merged axes."""
-    shape = [*array.shape]
-    for spot, extent in zip(spots, _moved([shape[spot] for spot in spots], moves)):
-        shape[spot] = extent
-    return array.reshape(shape)
+def _reshaped(array: Array, spots: Sequence[int], extents: Sequence[int], steps: Sequence[int]) -> Array:
+    """An array with other extents and steps at some places; one cell that serves all of them stays so."""
+    if all(array.shape[spot] == 1 for spot in spots):
+        return array
+    shape, strides = [*array.shape], [*array.strides]
+    for spot, extent, step in zip(spots, extents, steps):
+        shape[spot], strides[spot] = extent, step
+    raw = as_strided(array.view(f"u{array.itemsize}"), shape, strides)
+    return raw.view(array.dtype)  # NumPy's interface of arrays cannot name all types of ml_dtypes

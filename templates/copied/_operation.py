@@ -18,7 +18,7 @@ import numpy as np
 from numpy import empty, ndarray
 
 from . import _compiled, _isa, _load, _remember, _specialize, _team, _threads
-from ._arrays import Array, contiguous, is_ready, overlaps_itself, pointer, share_memory, to_array
+from ._arrays import Array, contiguous, is_ready, overlaps_itself, pointer, share_memory, to_array, turned
 from ._compiled import Compiled
 from ._description import InputInfo, TensorSpec
 from ._dtypes import BITS, C_TYPES, DTYPES
@@ -331,7 +331,10 @@ def thread_count(plan: Plan, threads: Any) -> int:
     return 1 if plan.terms < SERIAL_TERMS else min(_threads.get_num_threads(), _team.MAX_WORKERS)
 
 
-def allocated(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def allocated(shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None = None) -> Array:
+    """An array with anything in it; `order` has its axes as they lie in memory, the outermost first."""
+    if order is not None:
+        return turned(allocated(tuple([shape[axis] for axis in order]), dtype), order)
     size = math.prod(shape) * dtype.itemsize
     try:
         if size < STREAMED:

@@ -1,7 +1,8 @@
-"""Calls of steps like one before, whose arrays have no gaps: from arrays to the kernel in the fewest steps of Python.
+"""Calls of steps like one before, of the same strides: from arrays to the kernel in the fewest steps of Python.
 
 In: the plan of a call. Out: a function of a later call's inputs, `out` and `threads`. It gives the result, or None
-where an array has gaps or `out` is not plainly apart from all others: the long way tells what is wrong with it.
+where an array has gaps that the plan was not made for, or `out` is not plainly apart from all others: the long way
+tells what is wrong with it.
 """
 
 from __future__ import annotations
@@ -119,7 +120,39 @@ def _of_many(plan: Any) -> Quick:
     return run
 
 
-def _given(plan: Any, out: Any, inputs: Sequence[Any]) -> list[Any] | None:
+def of_views(plan: Any, orders: Sequence[tuple[int, ...] | None]) -> Quick:
+    """The function for calls of one plan whose arrays have the strides that it was made for."""
+    cast = plan.ffi.cast
+    taken = tuple((kind, absent) for (kind, _), absent in zip(plan.inputs, plan.absent))
+    made = tuple((kind, shape, dtype, order) for (kind, _, shape, dtype), order in zip(plan.outputs, orders))
+
+    def run(inputs: Sequence[Any], out: Any, threads: Any) -> Any:
+        arguments = []
+        for value, (kind, absent) in zip(inputs, taken):
+            if value is None:
+                arguments.append(absent)
+            elif not value.flags.aligned:
+                return None
+            else:
+                arguments.append(cast(kind, value.ctypes.data))
+        arguments += plan.lists
+        given = None if out is None else _given(plan, out, inputs, views=True)
+        if given is None and out is not None:
+            return None
+        results = []
+        for number, (kind, shape, dtype, order) in enumerate(made):
+            result = allocated(shape, dtype, order) if given is None or given[number] is None else given[number]
+            results.append(result)
+            arguments.append(cast(kind, result.ctypes.data))
+        workers, room = plan.workers(thread_count(plan, threads))
+        plan.kernel(*arguments, plan.sizes, 0, plan.phases, workers, memory(room))
+        found = tuple([results[number] for number in plan.returned])
+        return found if len(found) > 1 else found[0]
+
+    return run
+
+
+def _given(plan: Any, out: Any, inputs: Sequence[Any], views: bool = False) -> list[Any] | None:
     """The caller's arrays by output, None for those that the call lacks; None where one is not plainly apart."""
     targets = out if type(out) in (tuple, list) else (out,)
     if len(targets) != len(plan.returned):
@@ -127,7 +160,7 @@ def _given(plan: Any, out: Any, inputs: Sequence[Any]) -> list[Any] | None:
     given: list[Any] = [None] * len(plan.outputs)
     for number, target in zip(plan.returned, targets):
         _, _, shape, dtype = plan.outputs[number]
-        if not _is_separate(plan, target, inputs, shape, dtype):
+        if not _is_separate(plan, target, inputs, shape, dtype, views):
             return None
         if any(other is not None and may_share_memory(target, other) for other in given):
             return None
@@ -135,13 +168,15 @@ def _given(plan: Any, out: Any, inputs: Sequence[Any]) -> list[Any] | None:
     return given
 
 
-def _is_separate(plan: Any, out: Any, inputs: Sequence[Any], shape: Any, dtype: Any) -> bool:
+def _is_separate(plan: Any, out: Any, inputs: Sequence[Any], shape: Any, dtype: Any, views: bool = False) -> bool:
     """Whether an array can be written to as it is. It may be an input itself where cells depend on that cell alone."""
-    if type(out) is not ndarray or out.dtype is not dtype or out.shape != shape or not out.flags.carray:
+    if type(out) is not ndarray or out.dtype is not dtype or out.shape != shape:
+        return False
+    if not (out.flags.behaved if views else out.flags.carray):
         return False
     for number, value in enumerate(inputs):
         if value is out and number in plan.in_place:
             continue
-        if value is not None and may_share_memory(out, value):  # which is exact: no array has gaps
+        if value is not None and may_share_memory(out, value):  # which is exact where no array has gaps
             return False
     return True

@@ -23,8 +23,9 @@ SPEC = (Path(__file__).parents[1] / "data" / "formulas" / "centred_filters.yaml"
 USES = {
     "y[c, h, w] = x[c, h, w] / max(abs(x[c, h, w]), 1)": ("C", "H", "W"),
     "y[c, h, w] = x[c, h, w] / (H * W)": ("H", "W"),
-    "y[c, h, w] = x[c, h, w] / H": (),
-    "y[c, h, w] = x[c, h, w] + number(h)": (),
+    "y[c, h, w] = x[c, h, w] / H": ("C", "W"),
+    "y[c, h, w] = x[c, h, w] + number(h)": ("C", "W"),
+    "y[c, h, w] = x[c, h, w] / H + number(w)": (),
     "y[c, h, w] = x[c, h, (w + 1) % W]": ("C", "H"),
     "y[c, h, w] = x[c, h, 0]": ("C", "H"),
 }

@@ -45,9 +45,8 @@ def collapsible(op: Op) -> tuple[Chain, ...]:
             pairs = [_partners(program, chain[-1], inner) for program in programs]
             if None in pairs or not _together(pairs[0] or {}, owned):
                 continue
-            if all(_follows(tensor, order, chain[-1], inner) for tensor, order in orders):
-                chain.append(inner)
-                break
+            chain.append(inner)
+            break
         else:
             chains.append([inner])
     return tuple(_chain(found.program, op, chain) for chain in chains if len(chain) > 1)
@@ -69,14 +68,6 @@ def _sizes(program: Program, tensor: Tensor) -> list[str]:
     """The size that each axis of a tensor has, '' where it is no size alone."""
     axes = program.arrays[tensor.name].axes
     return [axis.extent.id if axis.kind == "one" and isinstance(axis.extent, Name) else "" for axis in axes]
-
-
-def _follows(tensor: Tensor, order: list[str], outer: str, inner: str) -> bool:
-    """Whether an axis follows on another one if a tensor has them; of a layout a call knows."""
-    if inner not in order:
-        return True
-    apart = order.index(inner) - order.index(outer)
-    return apart == 1 or (apart > 1 and tensor.layout is not None)
 
 
 def _together(partners: Partners, owned: list[set[str]]) -> bool:

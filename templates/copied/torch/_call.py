@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch.autograd import forward_ad
 
+from .._dtypes import DTYPES
 from .._errors import Refusal
-from .._operation import Operation, thread_count
+from .._operation import Operation, allocated, thread_count
 from ._fake import absent, pattern, result
 from ._glue import GLUE
 from ._orders import in_memory, is_contiguous, same_order, words_of
@@ -153,18 +154,18 @@ def _of_steps(
     names, row = outputs_of(operation), operation.rows[meant.row][1]
     like = pattern(operation, inputs, meant.outputs[names[0]].shape)
     if like is not None:
-        made = empty_like(like, dtype_of(names[0], row[names[0]]))
-        operation.call(arrays, values, array("out", made, written=True), None, None)
-        found = {names[0]: made}
-    else:
-        results = operation.call(arrays, values, None, None, None)
+        found = {names[0]: empty_like(like, dtype_of(names[0], row[names[0]]))}
+        outputs: tuple[Any, ...] = (array("out", found[names[0]], written=True),)
+    else:  # in the order of axes, whatever that of the inputs is, as tensors without data have it
         present = [name for name in names if name not in meant.absent]
-        found = dict(zip(present, map(tensor, results if len(present) > 1 else (results,))))
+        outputs = tuple([allocated(meant.outputs[name].shape, DTYPES[row[name]]) for name in present])
+        found = dict(zip(present, map(tensor, outputs)))
+    operation.call(arrays, values, outputs if len(outputs) > 1 else outputs[0], None, None)
     if GLUE.asked():
-        known = [array("out", found[name], written=True) if name in found else None for name in names]
-        GLUE.tell(operation, arrays, attributes, known, places)
-    outputs = [found[name] if name in found else absent(torch.device("cpu")) for name in names]
-    turned = [made.permute(back[name]) if back and name in back else made for name, made in zip(names, outputs)]
+        known = dict(zip(found, outputs))
+        GLUE.tell(operation, arrays, attributes, [known.get(name) for name in names], places)
+    tensors = [found[name] if name in found else absent(torch.device("cpu")) for name in names]
+    turned = [made.permute(back[name]) if back and name in back else made for name, made in zip(names, tensors)]
     return turned[0] if len(turned) == 1 else tuple(turned)
 
 
