@@ -343,7 +343,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
                     real *sum = sums + m * p->share * LANES + v * LANES;
                     char *to = beside ? out + (m * q->out_row + v * LANES) * size : 0;
                     o.scalars = unit_at(scalars, m * scalar_row);
-                    o.bias = chunk == 0 ? zeros : in_output ? (const real *)(const void *)to : sum;
+                    o.bias = chunk == 0 ? OPWRIGHT_AMX ? zeros : 0 : in_output ? (const real *)(const void *)to : sum;
                     o.out = direct ? (void *)to : (void *)sum;
                     o.shaped = height == shaped;
                     shaped = height;
