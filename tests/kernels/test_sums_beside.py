@@ -51,6 +51,25 @@ semantics:
     - two[r] OP4 TERM4
     - y[r, c] = x[r, c] + one[r] - two[r]
 """
+SHIFTED = """op: ShiftedNUMBER
+revision: 1
+summary: Sums beside each other, of which a later step reads those of another row.
+dims: {rows: {symbol: R}, terms: {symbol: K}, cells: {symbol: C}}
+inputs:
+  - {name: x, dims: {R: R, K: K, C: C}}
+  - {name: w, dims: {R: R, K: K, C: C}}
+outputs:
+  - {name: y, dims: {R: R, C: C}}
+dtypes:
+  - {x: f32, w: f32, y: f32, accumulate: f32}
+semantics:
+  ranges: {r: R, k: K, c: C}
+  steps:
+    - one[r, c] += x[r, k, c]
+    - two[r, c] += x[r, k, c] * w[r, k, c]
+    - y[r, c] = one[FIRST, c] + two[SECOND, c]
+"""
+ROWS = ("r", "R - 1 - r")
 Made = tuple[Library, ModuleType]
 
 
@@ -62,6 +81,9 @@ def texts() -> dict[str, str]:
             term = list(TERMS)[int(random.integers(len(TERMS)))]
             text = text.replace(f"TERM{place}", term).replace(f"OP{place}", TERMS[term])
         found[f"sums{number}.yaml"] = text
+    for number, (first, second) in enumerate(itertools.product(ROWS, ROWS)):
+        text = SHIFTED.replace("NUMBER", str(number)).replace("FIRST", first).replace("SECOND", second)
+        found[f"shifted{number}.yaml"] = text
     return found
 
 
@@ -87,6 +109,16 @@ def test_sums_in_one_pass_give_what_the_interpreter_gives(made: Made) -> None:
             for name, cells_of in zip(("y", "first", "second", "third"), one, strict=False):
                 if name in expected:
                     np.testing.assert_array_equal(cells_of, expected[name], err_msg=f"{name} {matrix} {order}")
+
+
+def test_steps_after_sums_in_one_pass_may_read_those_of_other_rows(made: Made) -> None:
+    library, built = made
+    random = rng("sums of other rows")
+    for number, extents in itertools.product(range(len(ROWS) ** 2), [(5, 7, 33), (4, 3, 64), (3, 200, 20), (1, 1, 1)]):
+        inputs = [random.integers(-2, 3, extents).astype(np.float32) for _ in range(2)]
+        expected = compute_steps(library.op(f"Shifted{number}"), inputs, {})["y"]
+        found = getattr(built, f"shifted{number}")(*inputs)
+        np.testing.assert_array_equal(found, expected, err_msg=f"{number} {extents}")
 
 
 def loops(body: tuple[Stmt, ...]) -> Iterator[For]:
