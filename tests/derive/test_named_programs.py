@@ -32,6 +32,7 @@ SINGLE = {
     "what else the condition asks": "y[n, m] += select(at[n] == k and to[n] != 1, 2, 0) * x[k, c] * x2[m, c]",
     "what the summed letter asks": "y[j, m] += select(at[n] == k and to[n] != 1, 1, 0) * x[k, c] * x2[m, c] * s[j, l]",
     "a condition before that reads the cell": "y[j, m] += select(s[j, k] > 0, select(at[n] == k, x2[m, c], 0), 0)",
+    "one beside a product": "y[n, m] += select(at[n] == k and s[j, k] > 0, x[k, c] * x2[m, c], 0)",
     "one of another maximum": "y[j, m] max= select(s[j, k] > 0, select(at[n] == k, x2[m, c], -inf), -inf)",
     "an index beside its axis": "y[j, m] += x2[m, c] * select(at[n - 1] == j, 2, 0)",
     "a cell beside its axis": "y[n, m] += select(at[n] == k, 1, 0) * x[k + 1, c] * x2[m, c]",

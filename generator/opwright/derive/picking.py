@@ -213,14 +213,13 @@ def _conditional(found: Program, part: Part, arrays: dict[str, Array], integers:
             yield first
             # What no condition lets in adds nothing, even beside infinite factors.
             outer = [one for one in tests if _letters(found, one) <= target]
-            inner = [one for one in tests if one not in outer]
             if outer and _letters(found, product_of(value)) - target:
+                inner = tests if len(outer) < len(tests) else []  # one may read the cell that another says is there
                 array, product, _, value = _array(found, part, inner, value, target)
                 arrays[array.name] = array
                 yield from _conditional(found, product, arrays, integers)
-                inner = []
-            of_rest = _chosen([*outer, *inner], value)
-            yield from _conditional(found, part.of(part.target, "sum", of_rest), arrays, integers)
+                tests = outer
+            yield from _conditional(found, part.of(part.target, "sum", _chosen(tests, value)), arrays, integers)
             return
     yield part
 
