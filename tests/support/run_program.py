@@ -1,6 +1,6 @@
 """What a program computes, one term at a time: the meaning that every rewrite keeps.
 
-In: a program, its sizes, and arrays by name. Out: all arrays that its steps write. A term of which an element is not
+In: a program of real numbers, its sizes, arrays by name and the words of a call. Out: all arrays that its steps write. A term of which an element is not
 there is none; a cell that an index names is read only where a condition lets it be read, and must be there.
 """
 
@@ -16,10 +16,10 @@ import numpy as np
 from opwright.derive.program import INITIAL, Axis, Formula, Part, Program
 from opwright.language import expr
 from opwright.language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from opwright.oracle import run_steps
+from opwright.oracle.dtypes import stored
 
 Cells = dict[str, Any]
-COMBINE = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
-FUNCTIONS = {"abs": np.abs, "exp": np.exp, "tanh": np.tanh, "sqrt": np.sqrt, "sign": np.sign, "round": np.rint}
 COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
@@ -32,9 +32,11 @@ class AbsentError(Exception):
 class Run:
     """One program with the arrays of a call."""
 
-    def __init__(self, found: Program, symbols: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-        self.found, self.symbols = found, symbols
-        self.data: Cells = dict(given)
+    def __init__(
+        self, found: Program, symbols: Mapping[str, Any], given: Mapping[str, Any], words: Mapping[str, str]
+    ) -> None:
+        self.found, self.symbols, self.words = found, symbols, words
+        self.data: Cells = {name: np.reshape(cells, self.shape(name)) for name, cells in given.items()}
 
     def results(self) -> Cells:
         with np.errstate(all="ignore"):
@@ -42,33 +44,39 @@ class Run:
                 self.step(part)
         return self.data
 
+    def shape(self, name: str) -> list[int]:
+        """The extents of an array, in which the axes of a run are one."""
+        return [self.extent(axis) for axis in self.found.arrays[name].axes]
+
     def extent(self, axis: Axis) -> int:
-        assert axis.kind == "one", axis
-        return int(self.value(axis.extent, self.symbols))
+        assert axis.kind != "spatial", axis
+        return 1 if axis.kind == "ones" else int(np.prod(self.value(axis.extent, self.symbols)))
 
     def step(self, part: Part) -> None:
-        (formula,), name = part.formulas, part.target.tensor
+        (formula,) = (one for one in part.formulas if part.by is None or one.word == self.words[part.by])
+        name = part.target.tensor
         if name not in self.data:
-            shape = [self.extent(axis) for axis in self.found.arrays[name].axes]
-            self.data[name] = np.full(shape, INITIAL[part.operator])
+            self.data[name] = np.full(self.shape(name), INITIAL[part.operator])
         if any(self.extent(self.found.letters[letter]) == 0 for letter in part.unless_empty):
             return
-        counts = [range(self.extent(self.found.letters[letter])) for letter in part.letters]
+        letters = part.letters_of(formula)
+        counts = [range(self.extent(self.found.letters[letter])) for letter in letters]
         for numbers in itertools.product(*counts):
             try:
-                self.term(part, formula, {**self.symbols, **dict(zip(part.letters, numbers, strict=True))})
+                self.term(part, formula, {**self.symbols, **dict(zip(letters, numbers, strict=True))})
             except AbsentError:
                 continue
 
     def term(self, part: Part, formula: Formula, letters: Mapping[str, Any]) -> None:
-        for read in (part.target, *expr.reads(formula.value)):
+        target = formula.assignment.target
+        for read in (target, *expr.reads(formula.value)):
             if not any(_named(index) for index in read.indices):
                 self.place(read, letters)
         if not all(self.value(guard.tree, letters) for guard in part.where):
             return
-        cells, at = self.data[part.target.tensor], self.place(part.target, letters)
+        cells, at = self.data[target.tensor], self.place(target, letters)
         value = np.float64(self.value(formula.value, letters))
-        cells[at] = value if part.operator == "set" else COMBINE[part.operator](cells[at], value)
+        cells[at] = value if part.operator == "set" else run_steps.COMBINE[part.operator](cells[at], value)
 
     def named(self, read: Read, letters: Mapping[str, Any]) -> None:
         """What indices name must be there where it is read."""
@@ -128,6 +136,10 @@ class Run:
                 found = found * self.extent(axis) + self.value(one, letters)
             return found
         values = [self.value(one, letters) for one in tree.arguments]
+        if tree.function == "prod":
+            return int(np.prod(values[0]))
+        if tree.function in expr.CONVERSIONS:
+            return np.float64(stored(np.asarray(np.float64(values[0])), expr.CONVERSIONS[tree.function]))
         if tree.function == "within":
             return 0 <= values[0] < values[1]
         if tree.function == "named":
@@ -135,13 +147,11 @@ class Run:
         if tree.function == "cell":
             whole = math.isfinite(values[0]) and values[0] == int(values[0]) and values[0] >= 0
             return int(values[0]) if whole else -1
-        if tree.function in ("floor", "ceil") and not isinstance(tree.arguments[0], Binary):
-            return getattr(np, tree.function)(values[0])
         if tree.function in ("floor", "ceil"):
-            return math.floor(values[0]) if tree.function == "floor" else math.ceil(values[0])
+            return getattr(np, tree.function)(values[0]) if _real(*values) else values[0]
         if tree.function in ("min", "max"):
             return (np.minimum if tree.function == "min" else np.maximum).reduce(values)
-        return FUNCTIONS[tree.function](np.float64(values[0]))
+        return run_steps._FUNCTIONS[tree.function](*map(np.float64, values))
 
 
 def _named(index: Expr) -> bool:
@@ -152,5 +162,5 @@ def _real(*values: Any) -> bool:
     return any(isinstance(value, (float, np.floating)) for value in values)
 
 
-def run_program(found: Program, symbols: Mapping[str, Any], given: Mapping[str, Any]) -> Cells:
-    return Run(found, symbols, given).results()
+def run_program(found: Program, symbols: Mapping[str, Any], given: Mapping[str, Any], **words: str) -> Cells:
+    return Run(found, symbols, given, words).results()
