@@ -41,6 +41,7 @@ SINGLE = {
     "one of another maximum": "y[j, m] max= select(s[j, k] > 0, select(at[n] == k, x2[m, c], -inf), -inf)",
     "an index beside its axis": "y[j, m] += x2[m, c] * select(at[n - 1] == j, 2, 0)",
     "a cell beside its axis": "y[n, m] += select(at[n] == k, 1, 0) * x[k + 1, c] * x2[m, c]",
+    "an index at a cell that is named": "y[j, m] += select(to[n] == m, 1, 0) * select(at[j] == n, 2, 0) * s[n, l] * s[j, l]",
     "two that are picked": "t[n, m] += select(at[n] == k, 1, 0) * x[k, c] * x2[m, c]"
     '"\n    - "y[n, m] += select(to[n] == k, 1, 0) * x[k, c] * x2[m, c] * t[n, m]',
 }

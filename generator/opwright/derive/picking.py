@@ -41,7 +41,8 @@ def picks(found: Program, part: Part, formula: Formula) -> tuple[Pick, ...]:
         return ()
     equal: dict[str, Pick] = {}
     for pick in _equal(found, part, formula.value, INITIAL[part.operator]):
-        if not any(loose_axes(found, read) for read in expr.reads(pick.value)):  # what is not there names nothing
+        reads = expr.reads(pick.value)  # what is not there, or perhaps not, names nothing
+        if not any(loose_axes(found, read) or gathers(read) for read in reads):
             equal.setdefault(pick.letter, pick)
     return tuple(pick for pick in equal.values() if not expr.names(pick.value) & equal.keys())
 
