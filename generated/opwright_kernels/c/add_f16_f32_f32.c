@@ -25,9 +25,12 @@ static void add_f16_f32_f32_0_x(void *context_, int64_t part_)
     const add_f16_f32_f32_call_ *const call_ = context_;
     const opwright_add_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    opwright_walk src_0_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_step_ = sizes_->src_0_X[sizes_->X_rank - 1];
     const int64_t src_0_by_ = src_0_X_step_ != 0;
+    opwright_walk src_1_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_step_ = sizes_->src_1_X[sizes_->X_rank - 1];
     const int64_t src_1_by_ = src_1_X_step_ != 0;
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
@@ -38,9 +41,9 @@ static void add_f16_f32_f32_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t x_row_ = opwright_floor_by(task_, blocks_);
-        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-        const int64_t src_0_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_0_X);
-        const int64_t src_1_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_1_X);
+        const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+        const int64_t src_0_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_0_X, &src_0_X_x_at_walk_);
+        const int64_t src_1_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_1_X, &src_1_X_x_at_walk_);
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float dst_room_[512];

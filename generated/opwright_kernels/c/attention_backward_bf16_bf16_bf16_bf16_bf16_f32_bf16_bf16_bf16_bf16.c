@@ -75,9 +75,11 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const int64_t W = sizes_->W;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk diff_dst_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_H_step_ = sizes_->diff_dst_H[sizes_->H_rank - 1];
     const int64_t diff_dst_Q = sizes_->diff_dst_Q;
     const int64_t diff_dst_W = sizes_->diff_dst_W;
+    opwright_walk dst_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_H_step_ = sizes_->dst_H[sizes_->H_rank - 1];
     const int64_t dst_Q = sizes_->dst_Q;
     const int64_t dst_W = sizes_->dst_W;
@@ -92,8 +94,8 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         int64_t h = rest_1_ % H_inner_;
         int64_t h_row_ = rest_1_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H);
-            const int64_t dst_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->dst_H);
+            const int64_t diff_dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H, &diff_dst_H_h_at_walk_);
+            const int64_t dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->dst_H, &dst_H_h_at_walk_);
             part[q + h_row_ * (H_inner_ * Q) + h * Q] = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -141,9 +143,11 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const int64_t T = sizes_->T;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk query_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t query_H_step_ = sizes_->query_H[sizes_->H_rank - 1];
     const int64_t query_Q = sizes_->query_Q;
     const int64_t query_D = sizes_->query_D;
+    opwright_walk key_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t key_H_step_ = sizes_->key_H[sizes_->H_rank - 1];
     const int64_t key_T = sizes_->key_T;
     const int64_t key_D = sizes_->key_D;
@@ -160,8 +164,8 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         int64_t h = rest_2_ % H_inner_;
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t query_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H);
-            const int64_t key_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H);
+            const int64_t query_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H, &query_H_h_at_walk_);
+            const int64_t key_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H, &key_H_h_at_walk_);
             product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -213,9 +217,11 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     float *const seen = (float *)(void *)(call_->scratch_ + sizes_->seen_at + part_ * sizes_->task_bytes_);
     opwright_bf16 *const share = (opwright_bf16 *)(void *)(call_->scratch_ + sizes_->share_at);
     const float *const product = sums_;
+    opwright_walk mask_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mask_H_step_ = sizes_->mask_H[sizes_->H_rank - 1];
     const int64_t mask_Q = sizes_->mask_Q;
     const int64_t mask_T = sizes_->mask_T;
+    opwright_walk stats_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
@@ -237,8 +243,8 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         const int64_t rest_1_ = task_ / Q;
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
-        const int64_t mask_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H);
-        const int64_t stats_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H);
+        const int64_t mask_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
+        const int64_t stats_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
         if (is_causal_word_ == 0) {
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
@@ -334,9 +340,11 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     float *const seen = (float *)(void *)(call_->scratch_ + sizes_->seen_at + part_ * sizes_->task_bytes_);
     opwright_bf16 *const share = (opwright_bf16 *)(void *)(call_->scratch_ + sizes_->share_at);
     const float *const product = sums_;
+    opwright_walk mask_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mask_H_step_ = sizes_->mask_H[sizes_->H_rank - 1];
     const int64_t mask_Q = sizes_->mask_Q;
     const int64_t mask_T = sizes_->mask_T;
+    opwright_walk stats_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
@@ -358,8 +366,8 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         const int64_t rest_1_ = task_ / T;
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
-        const int64_t mask_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H);
-        const int64_t stats_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H);
+        const int64_t mask_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
+        const int64_t stats_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
         if (is_causal_word_ == 0) {
             for (int64_t q = begin_; q < end_; q += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - q);
@@ -470,9 +478,11 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const int64_t T = sizes_->T;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk mask_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mask_H_step_ = sizes_->mask_H[sizes_->H_rank - 1];
     const int64_t mask_Q = sizes_->mask_Q;
     const int64_t mask_T = sizes_->mask_T;
+    opwright_walk stats_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
@@ -494,8 +504,8 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
             const int64_t to_ = opwright_min(Q, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, T);
-            const int64_t mask_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H);
-            const int64_t stats_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H);
+            const int64_t mask_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
+            const int64_t stats_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
             for (int64_t q = from_; q < to_; ++q) {
                 if (is_causal_word_ == 0) {
                     for (int64_t t = begin_; t < end_; t += block_) {
@@ -607,9 +617,11 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const int64_t T = sizes_->T;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk mask_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mask_H_step_ = sizes_->mask_H[sizes_->H_rank - 1];
     const int64_t mask_Q = sizes_->mask_Q;
     const int64_t mask_T = sizes_->mask_T;
+    opwright_walk stats_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
@@ -631,8 +643,8 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
             const int64_t to_ = opwright_min(T, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, Q);
-            const int64_t mask_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H);
-            const int64_t stats_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H);
+            const int64_t mask_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
+            const int64_t stats_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
             for (int64_t t = from_; t < to_; ++t) {
                 if (is_causal_word_ == 0) {
                     for (int64_t q = begin_; q < end_; q += block_) {
@@ -759,9 +771,11 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const int64_t T = sizes_->T;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk diff_dst_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_H_step_ = sizes_->diff_dst_H[sizes_->H_rank - 1];
     const int64_t diff_dst_Q = sizes_->diff_dst_Q;
     const int64_t diff_dst_W = sizes_->diff_dst_W;
+    opwright_walk value_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t value_H_step_ = sizes_->value_H[sizes_->H_rank - 1];
     const int64_t value_T = sizes_->value_T;
     const int64_t value_W = sizes_->value_W;
@@ -778,8 +792,8 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         int64_t h = rest_2_ % H_inner_;
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H);
-            const int64_t value_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->value_H);
+            const int64_t diff_dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H, &diff_dst_H_h_at_walk_);
+            const int64_t value_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->value_H, &value_H_h_at_walk_);
             slope[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -1025,6 +1039,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const int64_t D = sizes_->D;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk key_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t key_H_step_ = sizes_->key_H[sizes_->H_rank - 1];
     const int64_t key_T = sizes_->key_T;
     const int64_t key_D = sizes_->key_D;
@@ -1045,7 +1060,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
             const int64_t to_ = opwright_min(Q, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, D);
-            const int64_t key_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H);
+            const int64_t key_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H, &key_H_h_at_walk_);
             for (int64_t q = from_; q < to_; ++q) {
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_query_sum_[d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D)] = 0.0f;
@@ -1282,6 +1297,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const int64_t diff_query_D = sizes_->diff_query_D;
     const int64_t diff_query_Q = sizes_->diff_query_Q;
     const int together_ = D <= 128 && cells_ >= 2 * D && diff_query_D == 1 && diff_query_Q == D;
+    opwright_walk diff_query_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_query_H_step_ = sizes_->diff_query_H[sizes_->H_rank - 1];
     const int64_t Q = sizes_->Q;
     const int64_t along_ = together_ ? Q * D : D;
@@ -1301,7 +1317,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         const int64_t rest_1_ = opwright_floor_by(task_, q_rows_);
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
-        const int64_t diff_query_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_query_H);
+        const int64_t diff_query_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_query_H, &diff_query_H_h_at_walk_);
         const int64_t d = begin_;
         const int64_t n_ = end_ - begin_;
         opwright_bf16 diff_query_room_[512];
@@ -1327,6 +1343,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_query_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_query_sum__at);
+    opwright_walk diff_query_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_query_H_step_ = sizes_->diff_query_H[sizes_->H_rank - 1];
     const int64_t diff_query_Q = sizes_->diff_query_Q;
     const int64_t diff_query_D = sizes_->diff_query_D;
@@ -1348,7 +1365,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(Q, from_ + end_task_ - task_);
-            const int64_t diff_query_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_query_H);
+            const int64_t diff_query_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_query_H, &diff_query_H_h_at_walk_);
             for (int64_t q = from_; q < to_; ++q) {
                 const int64_t d = at_ * block_;
                 const int64_t n_ = opwright_min(block_, D - d);
@@ -1393,6 +1410,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const int64_t D = sizes_->D;
     const int64_t T = sizes_->T;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk query_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t query_H_step_ = sizes_->query_H[sizes_->H_rank - 1];
     const int64_t query_Q = sizes_->query_Q;
     const int64_t query_D = sizes_->query_D;
@@ -1413,7 +1431,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
             const int64_t to_ = opwright_min(T, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, D);
-            const int64_t query_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H);
+            const int64_t query_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H, &query_H_h_at_walk_);
             for (int64_t t = from_; t < to_; ++t) {
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_key_sum_[d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D)] = 0.0f;
@@ -1650,6 +1668,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const int64_t diff_key_D = sizes_->diff_key_D;
     const int64_t diff_key_T = sizes_->diff_key_T;
     const int together_ = D <= 128 && cells_ >= 2 * D && diff_key_D == 1 && diff_key_T == D;
+    opwright_walk diff_key_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_key_H_step_ = sizes_->diff_key_H[sizes_->H_rank - 1];
     const int64_t T = sizes_->T;
     const int64_t along_ = together_ ? T * D : D;
@@ -1669,7 +1688,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         const int64_t rest_1_ = opwright_floor_by(task_, t_rows_);
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
-        const int64_t diff_key_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_key_H);
+        const int64_t diff_key_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_key_H, &diff_key_H_h_at_walk_);
         const int64_t d = begin_;
         const int64_t n_ = end_ - begin_;
         opwright_bf16 diff_key_room_[512];
@@ -1695,6 +1714,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_key_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_key_sum__at);
+    opwright_walk diff_key_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_key_H_step_ = sizes_->diff_key_H[sizes_->H_rank - 1];
     const int64_t diff_key_T = sizes_->diff_key_T;
     const int64_t diff_key_D = sizes_->diff_key_D;
@@ -1716,7 +1736,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(T, from_ + end_task_ - task_);
-            const int64_t diff_key_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_key_H);
+            const int64_t diff_key_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_key_H, &diff_key_H_h_at_walk_);
             for (int64_t t = from_; t < to_; ++t) {
                 const int64_t d = at_ * block_;
                 const int64_t n_ = opwright_min(block_, D - d);
@@ -1761,6 +1781,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const int64_t W = sizes_->W;
     const int64_t T = sizes_->T;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk diff_dst_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_H_step_ = sizes_->diff_dst_H[sizes_->H_rank - 1];
     const int64_t diff_dst_Q = sizes_->diff_dst_Q;
     const int64_t diff_dst_W = sizes_->diff_dst_W;
@@ -1781,7 +1802,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
             const int64_t to_ = opwright_min(T, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, W);
-            const int64_t diff_dst_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H);
+            const int64_t diff_dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H, &diff_dst_H_h_at_walk_);
             for (int64_t t = from_; t < to_; ++t) {
                 for (int64_t w = begin_; w < end_; ++w) {
                     diff_value_sum_[w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W)] = 0.0f;
@@ -2018,6 +2039,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const int64_t diff_value_W = sizes_->diff_value_W;
     const int64_t diff_value_T = sizes_->diff_value_T;
     const int together_ = W <= 128 && cells_ >= 2 * W && diff_value_W == 1 && diff_value_T == W;
+    opwright_walk diff_value_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_value_H_step_ = sizes_->diff_value_H[sizes_->H_rank - 1];
     const int64_t T = sizes_->T;
     const int64_t along_ = together_ ? T * W : W;
@@ -2037,7 +2059,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         const int64_t rest_1_ = opwright_floor_by(task_, t_rows_);
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
-        const int64_t diff_value_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_value_H);
+        const int64_t diff_value_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_value_H, &diff_value_H_h_at_walk_);
         const int64_t w = begin_;
         const int64_t n_ = end_ - begin_;
         opwright_bf16 diff_value_room_[512];
@@ -2063,6 +2085,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
     const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_value_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_value_sum__at);
+    opwright_walk diff_value_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_value_H_step_ = sizes_->diff_value_H[sizes_->H_rank - 1];
     const int64_t diff_value_T = sizes_->diff_value_T;
     const int64_t diff_value_W = sizes_->diff_value_W;
@@ -2084,7 +2107,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(T, from_ + end_task_ - task_);
-            const int64_t diff_value_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_value_H);
+            const int64_t diff_value_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_value_H, &diff_value_H_h_at_walk_);
             for (int64_t t = from_; t < to_; ++t) {
                 const int64_t w = at_ * block_;
                 const int64_t n_ = opwright_min(block_, W - w);

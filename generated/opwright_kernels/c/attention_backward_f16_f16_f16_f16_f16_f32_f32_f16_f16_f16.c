@@ -75,9 +75,11 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_1_w(void 
     const int64_t W = sizes_->W;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk diff_dst_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_H_step_ = sizes_->diff_dst_H[sizes_->H_rank - 1];
     const int64_t diff_dst_Q = sizes_->diff_dst_Q;
     const int64_t diff_dst_W = sizes_->diff_dst_W;
+    opwright_walk dst_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_H_step_ = sizes_->dst_H[sizes_->H_rank - 1];
     const int64_t dst_Q = sizes_->dst_Q;
     const int64_t dst_W = sizes_->dst_W;
@@ -92,8 +94,8 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_1_w(void 
         int64_t h = rest_1_ % H_inner_;
         int64_t h_row_ = rest_1_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H);
-            const int64_t dst_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->dst_H);
+            const int64_t diff_dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H, &diff_dst_H_h_at_walk_);
+            const int64_t dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->dst_H, &dst_H_h_at_walk_);
             part[q + h_row_ * (H_inner_ * Q) + h * Q] = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -141,9 +143,11 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_2_d(void 
     const int64_t T = sizes_->T;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk query_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t query_H_step_ = sizes_->query_H[sizes_->H_rank - 1];
     const int64_t query_Q = sizes_->query_Q;
     const int64_t query_D = sizes_->query_D;
+    opwright_walk key_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t key_H_step_ = sizes_->key_H[sizes_->H_rank - 1];
     const int64_t key_T = sizes_->key_T;
     const int64_t key_D = sizes_->key_D;
@@ -160,8 +164,8 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_2_d(void 
         int64_t h = rest_2_ % H_inner_;
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t query_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H);
-            const int64_t key_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H);
+            const int64_t query_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H, &query_H_h_at_walk_);
+            const int64_t key_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H, &key_H_h_at_walk_);
             product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -213,9 +217,11 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_t_of_su
     float *const seen = (float *)(void *)(call_->scratch_ + sizes_->seen_at + part_ * sizes_->task_bytes_);
     opwright_f16 *const share = (opwright_f16 *)(void *)(call_->scratch_ + sizes_->share_at);
     const float *const product = sums_;
+    opwright_walk mask_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mask_H_step_ = sizes_->mask_H[sizes_->H_rank - 1];
     const int64_t mask_Q = sizes_->mask_Q;
     const int64_t mask_T = sizes_->mask_T;
+    opwright_walk stats_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
@@ -237,8 +243,8 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_t_of_su
         const int64_t rest_1_ = task_ / Q;
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
-        const int64_t mask_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H);
-        const int64_t stats_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H);
+        const int64_t mask_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
+        const int64_t stats_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
         if (is_causal_word_ == 0) {
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
@@ -319,9 +325,11 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_q_of_su
     float *const seen = (float *)(void *)(call_->scratch_ + sizes_->seen_at + part_ * sizes_->task_bytes_);
     opwright_f16 *const share = (opwright_f16 *)(void *)(call_->scratch_ + sizes_->share_at);
     const float *const product = sums_;
+    opwright_walk mask_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mask_H_step_ = sizes_->mask_H[sizes_->H_rank - 1];
     const int64_t mask_Q = sizes_->mask_Q;
     const int64_t mask_T = sizes_->mask_T;
+    opwright_walk stats_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
@@ -343,8 +351,8 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_q_of_su
         const int64_t rest_1_ = task_ / T;
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
-        const int64_t mask_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H);
-        const int64_t stats_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H);
+        const int64_t mask_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
+        const int64_t stats_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
         if (is_causal_word_ == 0) {
             for (int64_t q = begin_; q < end_; q += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - q);
@@ -431,9 +439,11 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_t(void 
     const int64_t T = sizes_->T;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk mask_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mask_H_step_ = sizes_->mask_H[sizes_->H_rank - 1];
     const int64_t mask_Q = sizes_->mask_Q;
     const int64_t mask_T = sizes_->mask_T;
+    opwright_walk stats_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
@@ -455,8 +465,8 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_t(void 
             const int64_t to_ = opwright_min(Q, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, T);
-            const int64_t mask_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H);
-            const int64_t stats_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H);
+            const int64_t mask_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
+            const int64_t stats_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
             for (int64_t q = from_; q < to_; ++q) {
                 if (is_causal_word_ == 0) {
                     for (int64_t t = begin_; t < end_; t += block_) {
@@ -553,9 +563,11 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_q(void 
     const int64_t T = sizes_->T;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk mask_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mask_H_step_ = sizes_->mask_H[sizes_->H_rank - 1];
     const int64_t mask_Q = sizes_->mask_Q;
     const int64_t mask_T = sizes_->mask_T;
+    opwright_walk stats_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
@@ -577,8 +589,8 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_q(void 
             const int64_t to_ = opwright_min(T, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, Q);
-            const int64_t mask_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H);
-            const int64_t stats_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H);
+            const int64_t mask_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
+            const int64_t stats_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
             for (int64_t t = from_; t < to_; ++t) {
                 if (is_causal_word_ == 0) {
                     for (int64_t q = begin_; q < end_; q += block_) {
@@ -681,9 +693,11 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_4_w(void 
     const int64_t T = sizes_->T;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk diff_dst_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_H_step_ = sizes_->diff_dst_H[sizes_->H_rank - 1];
     const int64_t diff_dst_Q = sizes_->diff_dst_Q;
     const int64_t diff_dst_W = sizes_->diff_dst_W;
+    opwright_walk value_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t value_H_step_ = sizes_->value_H[sizes_->H_rank - 1];
     const int64_t value_T = sizes_->value_T;
     const int64_t value_W = sizes_->value_W;
@@ -700,8 +714,8 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_4_w(void 
         int64_t h = rest_2_ % H_inner_;
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H);
-            const int64_t value_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->value_H);
+            const int64_t diff_dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H, &diff_dst_H_h_at_walk_);
+            const int64_t value_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->value_H, &value_H_h_at_walk_);
             slope[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -923,6 +937,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
     const int64_t D = sizes_->D;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk key_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t key_H_step_ = sizes_->key_H[sizes_->H_rank - 1];
     const int64_t key_T = sizes_->key_T;
     const int64_t key_D = sizes_->key_D;
@@ -943,7 +958,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
             const int64_t to_ = opwright_min(Q, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, D);
-            const int64_t key_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H);
+            const int64_t key_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H, &key_H_h_at_walk_);
             for (int64_t q = from_; q < to_; ++q) {
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_query_sum_[d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D)] = 0.0f;
@@ -1111,6 +1126,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_7_d_of_su
     const int64_t diff_query_D = sizes_->diff_query_D;
     const int64_t diff_query_Q = sizes_->diff_query_Q;
     const int together_ = D <= 128 && cells_ >= 2 * D && diff_query_D == 1 && diff_query_Q == D;
+    opwright_walk diff_query_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_query_H_step_ = sizes_->diff_query_H[sizes_->H_rank - 1];
     const int64_t Q = sizes_->Q;
     const int64_t along_ = together_ ? Q * D : D;
@@ -1130,7 +1146,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_7_d_of_su
         const int64_t rest_1_ = opwright_floor_by(task_, q_rows_);
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
-        const int64_t diff_query_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_query_H);
+        const int64_t diff_query_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_query_H, &diff_query_H_h_at_walk_);
         const int64_t d = begin_;
         const int64_t n_ = end_ - begin_;
         const float *restrict diff_query_sum__row_ = diff_query_sum_ + (at_ + (d - begin_));
@@ -1145,6 +1161,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_7_d(void 
     const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_query_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_query_sum__at);
+    opwright_walk diff_query_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_query_H_step_ = sizes_->diff_query_H[sizes_->H_rank - 1];
     const int64_t diff_query_Q = sizes_->diff_query_Q;
     const int64_t diff_query_D = sizes_->diff_query_D;
@@ -1166,7 +1183,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_7_d(void 
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(Q, from_ + end_task_ - task_);
-            const int64_t diff_query_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_query_H);
+            const int64_t diff_query_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_query_H, &diff_query_H_h_at_walk_);
             for (int64_t q = from_; q < to_; ++q) {
                 const int64_t d = at_ * block_;
                 const int64_t n_ = opwright_min(block_, D - d);
@@ -1200,6 +1217,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
     const int64_t D = sizes_->D;
     const int64_t T = sizes_->T;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk query_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t query_H_step_ = sizes_->query_H[sizes_->H_rank - 1];
     const int64_t query_Q = sizes_->query_Q;
     const int64_t query_D = sizes_->query_D;
@@ -1220,7 +1238,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
             const int64_t to_ = opwright_min(T, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, D);
-            const int64_t query_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H);
+            const int64_t query_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H, &query_H_h_at_walk_);
             for (int64_t t = from_; t < to_; ++t) {
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_key_sum_[d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D)] = 0.0f;
@@ -1388,6 +1406,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_9_d_of_su
     const int64_t diff_key_D = sizes_->diff_key_D;
     const int64_t diff_key_T = sizes_->diff_key_T;
     const int together_ = D <= 128 && cells_ >= 2 * D && diff_key_D == 1 && diff_key_T == D;
+    opwright_walk diff_key_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_key_H_step_ = sizes_->diff_key_H[sizes_->H_rank - 1];
     const int64_t T = sizes_->T;
     const int64_t along_ = together_ ? T * D : D;
@@ -1407,7 +1426,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_9_d_of_su
         const int64_t rest_1_ = opwright_floor_by(task_, t_rows_);
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
-        const int64_t diff_key_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_key_H);
+        const int64_t diff_key_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_key_H, &diff_key_H_h_at_walk_);
         const int64_t d = begin_;
         const int64_t n_ = end_ - begin_;
         const float *restrict diff_key_sum__row_ = diff_key_sum_ + (at_ + (d - begin_));
@@ -1422,6 +1441,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_9_d(void 
     const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_key_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_key_sum__at);
+    opwright_walk diff_key_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_key_H_step_ = sizes_->diff_key_H[sizes_->H_rank - 1];
     const int64_t diff_key_T = sizes_->diff_key_T;
     const int64_t diff_key_D = sizes_->diff_key_D;
@@ -1443,7 +1463,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_9_d(void 
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(T, from_ + end_task_ - task_);
-            const int64_t diff_key_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_key_H);
+            const int64_t diff_key_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_key_H, &diff_key_H_h_at_walk_);
             for (int64_t t = from_; t < to_; ++t) {
                 const int64_t d = at_ * block_;
                 const int64_t n_ = opwright_min(block_, D - d);
@@ -1477,6 +1497,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
     const int64_t W = sizes_->W;
     const int64_t T = sizes_->T;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk diff_dst_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_H_step_ = sizes_->diff_dst_H[sizes_->H_rank - 1];
     const int64_t diff_dst_Q = sizes_->diff_dst_Q;
     const int64_t diff_dst_W = sizes_->diff_dst_W;
@@ -1497,7 +1518,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
             const int64_t to_ = opwright_min(T, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, W);
-            const int64_t diff_dst_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H);
+            const int64_t diff_dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H, &diff_dst_H_h_at_walk_);
             for (int64_t t = from_; t < to_; ++t) {
                 for (int64_t w = begin_; w < end_; ++w) {
                     diff_value_sum_[w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W)] = 0.0f;
@@ -1665,6 +1686,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_11_w_of_s
     const int64_t diff_value_W = sizes_->diff_value_W;
     const int64_t diff_value_T = sizes_->diff_value_T;
     const int together_ = W <= 128 && cells_ >= 2 * W && diff_value_W == 1 && diff_value_T == W;
+    opwright_walk diff_value_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_value_H_step_ = sizes_->diff_value_H[sizes_->H_rank - 1];
     const int64_t T = sizes_->T;
     const int64_t along_ = together_ ? T * W : W;
@@ -1684,7 +1706,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_11_w_of_s
         const int64_t rest_1_ = opwright_floor_by(task_, t_rows_);
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
-        const int64_t diff_value_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_value_H);
+        const int64_t diff_value_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_value_H, &diff_value_H_h_at_walk_);
         const int64_t w = begin_;
         const int64_t n_ = end_ - begin_;
         const float *restrict diff_value_sum__row_ = diff_value_sum_ + (at_ + (w - begin_));
@@ -1699,6 +1721,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_11_w(void
     const opwright_attention_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_value_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_value_sum__at);
+    opwright_walk diff_value_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_value_H_step_ = sizes_->diff_value_H[sizes_->H_rank - 1];
     const int64_t diff_value_T = sizes_->diff_value_T;
     const int64_t diff_value_W = sizes_->diff_value_W;
@@ -1720,7 +1743,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_11_w(void
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(T, from_ + end_task_ - task_);
-            const int64_t diff_value_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_value_H);
+            const int64_t diff_value_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_value_H, &diff_value_H_h_at_walk_);
             for (int64_t t = from_; t < to_; ++t) {
                 const int64_t w = at_ * block_;
                 const int64_t n_ = opwright_min(block_, W - w);

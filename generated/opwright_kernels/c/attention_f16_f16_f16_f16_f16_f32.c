@@ -49,9 +49,11 @@ static void attention_f16_f16_f16_f16_f16_f32_0_d(void *context_, int64_t part_)
     const int64_t T = sizes_->T;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk query_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t query_H_step_ = sizes_->query_H[sizes_->H_rank - 1];
     const int64_t query_Q = sizes_->query_Q;
     const int64_t query_D = sizes_->query_D;
+    opwright_walk key_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t key_H_step_ = sizes_->key_H[sizes_->H_rank - 1];
     const int64_t key_T = sizes_->key_T;
     const int64_t key_D = sizes_->key_D;
@@ -68,8 +70,8 @@ static void attention_f16_f16_f16_f16_f16_f32_0_d(void *context_, int64_t part_)
         int64_t h = rest_2_ % H_inner_;
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t query_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H);
-            const int64_t key_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H);
+            const int64_t query_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H, &query_H_h_at_walk_);
+            const int64_t key_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H, &key_H_h_at_walk_);
             product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -127,12 +129,14 @@ static void attention_f16_f16_f16_f16_f16_f32_1_t(void *context_, int64_t part_)
     const int64_t D = sizes_->D;
     const int64_t scaling_word_ = sizes_->word_scaling;
     const double scale = sizes_->scale;
+    opwright_walk mask_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mask_H_step_ = sizes_->mask_H[sizes_->H_rank - 1];
     const int64_t mask_Q = sizes_->mask_Q;
     const int64_t mask_T = sizes_->mask_T;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
     const int64_t dtype_word_ = sizes_->word_dtype;
     const int64_t H_rows_ = opwright_rows(sizes_->H_rank, sizes_->H_extents);
+    opwright_walk stats_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
     const int64_t block_ = 512;
@@ -163,8 +167,8 @@ static void attention_f16_f16_f16_f16_f16_f32_1_t(void *context_, int64_t part_)
                 h_row__of_[t_] = h_row_;
                 h_of_[t_] = h;
                 q_of_[t_] = q;
-                mask_H_h_at__of_[t_] = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H);
-                stats_H_h_at__of_[t_] = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H);
+                mask_H_h_at__of_[t_] = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
+                stats_H_h_at__of_[t_] = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
                 peak_of_[t_] = -INFINITY;
                 base_of_[t_] = 0.0f;
                 total_of_[t_] = 0.0f;
@@ -346,11 +350,13 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
     const int64_t D = sizes_->D;
     const int64_t scaling_word_ = sizes_->word_scaling;
     const double scale = sizes_->scale;
+    opwright_walk mask_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mask_H_step_ = sizes_->mask_H[sizes_->H_rank - 1];
     const int64_t mask_Q = sizes_->mask_Q;
     const int64_t mask_T = sizes_->mask_T;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
     const int64_t dtype_word_ = sizes_->word_dtype;
+    opwright_walk stats_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
     const int64_t H_rows_ = opwright_rows(sizes_->H_rank, sizes_->H_extents);
@@ -368,8 +374,8 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
             const int64_t to_ = opwright_min(H_inner_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, Q);
-            const int64_t mask_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H);
-            const int64_t stats_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H);
+            const int64_t mask_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
+            const int64_t stats_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
             for (int64_t h = from_; h < to_; ++h) {
                 if (scaling_word_ == 0) {
                     for (int64_t t = 0; t < T; ++t) {
@@ -782,6 +788,7 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
     const int64_t W = sizes_->W;
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
+    opwright_walk value_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t value_H_step_ = sizes_->value_H[sizes_->H_rank - 1];
     const int64_t value_T = sizes_->value_T;
     const int64_t value_W = sizes_->value_W;
@@ -802,7 +809,7 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
             const int64_t to_ = opwright_min(Q, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, W);
-            const int64_t value_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->value_H);
+            const int64_t value_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->value_H, &value_H_h_at_walk_);
             for (int64_t q = from_; q < to_; ++q) {
                 for (int64_t w = begin_; w < end_; ++w) {
                     sums[w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W)] = 0.0f;
@@ -967,6 +974,7 @@ static void attention_f16_f16_f16_f16_f16_f32_3_w_of_sums(const void *context_, 
     (void)part_;
     float *const weight = (float *)(void *)(call_->scratch_ + sizes_->weight_at);
     const float *const sums = sums_;
+    opwright_walk dst_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_H_step_ = sizes_->dst_H[sizes_->H_rank - 1];
     const int64_t dst_Q = sizes_->dst_Q;
     const int64_t dst_W = sizes_->dst_W;
@@ -987,7 +995,7 @@ static void attention_f16_f16_f16_f16_f16_f32_3_w_of_sums(const void *context_, 
         const int64_t rest_1_ = task_ / Q;
         const int64_t h = rest_1_ % H_inner_;
         const int64_t h_row_ = rest_1_ / H_inner_;
-        const int64_t dst_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->dst_H);
+        const int64_t dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->dst_H, &dst_H_h_at_walk_);
         const int64_t w = begin_;
         const int64_t n_ = end_ - begin_;
         float wide_[512];
@@ -1008,6 +1016,7 @@ static void attention_f16_f16_f16_f16_f16_f32_3_w(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
     float *const weight = (float *)(void *)(call_->scratch_ + sizes_->weight_at);
+    opwright_walk dst_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_H_step_ = sizes_->dst_H[sizes_->H_rank - 1];
     const int64_t dst_Q = sizes_->dst_Q;
     const int64_t dst_W = sizes_->dst_W;
@@ -1029,7 +1038,7 @@ static void attention_f16_f16_f16_f16_f16_f32_3_w(void *context_, int64_t part_)
         int64_t h_row_ = rest_2_ / H_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(Q, from_ + end_task_ - task_);
-            const int64_t dst_H_h_at_ = opwright_row_offset(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->dst_H);
+            const int64_t dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->dst_H, &dst_H_h_at_walk_);
             for (int64_t q = from_; q < to_; ++q) {
                 const int64_t w = at_ * block_;
                 const int64_t n_ = opwright_min(block_, W - w);

@@ -47,11 +47,13 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -76,7 +78,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
         opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 src_room_[512];
@@ -93,7 +95,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 src_room_[512];
@@ -116,8 +118,8 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
         shared_0_ = 1.0f / opwright_sqrt_f32(batch_variance_sum_ + (float)epsilon);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 dst_room_[512];
@@ -178,10 +180,12 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t gamma_by_ = gamma_C != 0;
@@ -215,7 +219,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -267,7 +271,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -319,7 +323,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -370,7 +374,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -423,7 +427,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -475,7 +479,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -529,7 +533,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -582,7 +586,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -635,7 +639,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -687,7 +691,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -741,7 +745,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -794,7 +798,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -847,8 +851,8 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);

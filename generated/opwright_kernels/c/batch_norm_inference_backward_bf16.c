@@ -60,13 +60,16 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
+    opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t mean_C = sizes_->mean_C;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
+    opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
     const int64_t diff_mean_C = sizes_->diff_mean_C;
@@ -108,8 +111,8 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -150,8 +153,8 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -190,8 +193,8 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -230,8 +233,8 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -272,8 +275,8 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -315,8 +318,8 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -350,8 +353,8 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                const int64_t diff_src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_);
+                const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
@@ -416,7 +419,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -454,7 +457,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -491,7 +494,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -528,7 +531,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -567,7 +570,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -605,7 +608,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -646,7 +649,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -710,7 +713,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -774,7 +777,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -837,7 +840,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -902,7 +905,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -966,7 +969,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1081,13 +1084,16 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
+    opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t mean_C = sizes_->mean_C;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
+    opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
     const int64_t diff_mean_C = sizes_->diff_mean_C;
@@ -1111,8 +1117,8 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_dst_room_[512];
@@ -1135,8 +1141,8 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
         diff_scale += opwright_sum_of_f32(sums_0_);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                const int64_t diff_src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_);
+                const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_src_room_[512];
@@ -1165,7 +1171,7 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
         opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_dst_room_[512];
@@ -1181,7 +1187,7 @@ static void batch_norm_inference_backward_bf16_0_x(void *context_, int64_t part_
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_dst_room_[512];

@@ -61,9 +61,11 @@ static void batch_norm_inference_bf16_1_x(void *context_, int64_t part_)
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t mean_C = sizes_->mean_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -87,12 +89,12 @@ static void batch_norm_inference_bf16_1_x(void *context_, int64_t part_)
             const int64_t x = at_ * block_;
             const int64_t n_ = opwright_min(block_, X_inner_ - x);
             opwright_bf16 dst_room_[512];
-            opwright_bf16 * dst_first_ = call_->dst + (n * dst_N + c * dst_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_);
+            opwright_bf16 * dst_first_ = call_->dst + (n * dst_N + c * dst_C + opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_);
             opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
             const int64_t whole_ = n_ / 32 * 32;
             const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 2, total_);
             opwright_bf16 src_room_[512];
-            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
+            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (n * src_N + c * src_C + opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
             const float same_0_ = opwright_from_bf16(call_->mean[c * mean_C]);
             const float same_1_ = scale[c];
             const float same_2_ = opwright_from_bf16(call_->beta[c * beta_C]);
@@ -136,9 +138,11 @@ static void batch_norm_inference_bf16_1_c(void *context_, int64_t part_)
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t mean_C = sizes_->mean_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -160,8 +164,8 @@ static void batch_norm_inference_bf16_1_c(void *context_, int64_t part_)
         int64_t n = rest_2_ / X_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(X_inner_, from_ + end_task_ - task_);
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+            const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
             for (int64_t x = from_; x < to_; ++x) {
                 const int64_t c = at_ * block_;
                 const int64_t n_ = opwright_min(block_, C - c);

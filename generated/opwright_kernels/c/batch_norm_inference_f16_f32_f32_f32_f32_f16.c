@@ -61,9 +61,11 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t mean_C = sizes_->mean_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -88,14 +90,14 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int
             const int64_t n_ = opwright_min(block_, X_inner_ - x);
             float wide_[512];
             float wide_0_[512];
-            opwright_from_row_f16(call_->src + (n * src_N + c * src_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, wide_0_);
+            opwright_from_row_f16(call_->src + (n * src_N + c * src_C + opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, wide_0_);
             const float same_0_ = call_->mean[c * mean_C];
             const float same_1_ = scale[c];
             const float same_2_ = call_->beta[c * beta_C];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 wide_[i_] = (wide_0_[i_] - same_0_) * same_1_ + same_2_;
             }
-            opwright_put_wide_f16(wide_, call_->dst + (n * dst_N + c * dst_C + opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_X_step_, n_, total_);
+            opwright_put_wide_f16(wide_, call_->dst + (n * dst_N + c * dst_C + opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_), dst_X_step_, n_, total_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -125,9 +127,11 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t mean_C = sizes_->mean_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -149,8 +153,8 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int
         int64_t n = rest_2_ / X_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(X_inner_, from_ + end_task_ - task_);
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+            const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
             for (int64_t x = from_; x < to_; ++x) {
                 const int64_t c = at_ * block_;
                 const int64_t n_ = opwright_min(block_, C - c);

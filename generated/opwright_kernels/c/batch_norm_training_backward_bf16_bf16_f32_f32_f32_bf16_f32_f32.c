@@ -52,13 +52,16 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
+    opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t mean_C = sizes_->mean_C;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
+    opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t gamma_by_ = gamma_C != 0;
@@ -108,8 +111,8 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -168,8 +171,8 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -226,8 +229,8 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -284,8 +287,8 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -344,8 +347,8 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -405,8 +408,8 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
                 int64_t some_ = 0;
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -453,9 +456,9 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_c(
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t diff_src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_);
+                const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
@@ -557,13 +560,16 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_x(
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
+    opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t mean_C = sizes_->mean_C;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
+    opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t X_cells_ = X_rows_ * X_inner_;
@@ -587,8 +593,8 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_x(
         }
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_dst_room_[512];
@@ -613,7 +619,7 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_x(
         opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_dst_room_[512];
@@ -625,9 +631,9 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_x(
         diff_beta_sum_ += opwright_sum_of(sums_1_);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
-                const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t diff_src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_);
+                const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_src_room_[512];

@@ -24,11 +24,15 @@ static void concat_backward_bf16_0_a(void *context_, int64_t part_)
     const concat_backward_bf16_call_ *const call_ = context_;
     const opwright_concat_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
     const int64_t diff_src_C = sizes_->diff_src_C;
+    opwright_walk diff_src_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_A_step_ = sizes_->diff_src_A[sizes_->A_rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
     const int64_t diff_dst_C = sizes_->diff_dst_C;
+    opwright_walk diff_dst_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_A_step_ = sizes_->diff_dst_A[sizes_->A_rank - 1];
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
@@ -53,11 +57,11 @@ static void concat_backward_bf16_0_a(void *context_, int64_t part_)
             const int64_t a = at_ * block_;
             const int64_t n_ = opwright_min(block_, A_inner_ - a);
             opwright_bf16 diff_src_room_[512];
-            opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B) + b * diff_src_B_step_ + c * diff_src_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A) + a * diff_src_A_step_);
+            opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_) + b * diff_src_B_step_ + c * diff_src_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A, &diff_src_A_a_at_walk_) + a * diff_src_A_step_);
             opwright_bf16 *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
             const int past_ = opwright_past(diff_src_row_, diff_src_A_step_, n_ * 2, total_);
             opwright_bf16 diff_dst_room_[512];
-            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(call_->diff_dst + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B) + b * diff_dst_B_step_ + c * diff_dst_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A) + a * diff_dst_A_step_), diff_dst_A_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
+            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(call_->diff_dst + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_) + b * diff_dst_B_step_ + c * diff_dst_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A, &diff_dst_A_a_at_walk_) + a * diff_dst_A_step_), diff_dst_A_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
             opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 2, past_);
             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
             at_ += 1;
@@ -88,11 +92,15 @@ static void concat_backward_bf16_0_c(void *context_, int64_t part_)
     opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_concat_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
     const int64_t diff_src_C = sizes_->diff_src_C;
+    opwright_walk diff_src_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_A_step_ = sizes_->diff_src_A[sizes_->A_rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
     const int64_t diff_dst_C = sizes_->diff_dst_C;
+    opwright_walk diff_dst_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_A_step_ = sizes_->diff_dst_A[sizes_->A_rank - 1];
     const int64_t C = sizes_->C;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
@@ -115,10 +123,10 @@ static void concat_backward_bf16_0_c(void *context_, int64_t part_)
         int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(A_inner_, from_ + end_task_ - task_);
-            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
-            const int64_t diff_src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A);
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-            const int64_t diff_dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A);
+            const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
+            const int64_t diff_src_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A, &diff_src_A_a_at_walk_);
+            const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+            const int64_t diff_dst_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A, &diff_dst_A_a_at_walk_);
             for (int64_t a = from_; a < to_; ++a) {
                 const int64_t c = at_ * block_;
                 const int64_t n_ = opwright_min(block_, C - c);

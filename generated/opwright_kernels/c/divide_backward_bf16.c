@@ -41,21 +41,37 @@ static void divide_backward_bf16_0_x_p3_(void *context_, int64_t part_)
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
+    opwright_walk diff_dst_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_dst_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk diff_dst_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_dst_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p0__step_ = sizes_->src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p1__step_ = sizes_->src_1_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk src_1_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p2__step_ = sizes_->src_1_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk src_1_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p3__step_ = sizes_->src_1_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p0__step_ = sizes_->src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk src_0_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p1__step_ = sizes_->src_0_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p2__step_ = sizes_->src_0_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk src_0_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p3__step_ = sizes_->src_0_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk diff_src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
@@ -67,31 +83,31 @@ static void divide_backward_bf16_0_x_p3_(void *context_, int64_t part_)
         int64_t x_p0_ = first_task_ % X_p0__inner_;
         int64_t x_p0__row_ = first_task_ / X_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-            const int64_t src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_);
-            const int64_t src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_);
-            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_, &diff_dst_X_p0__x_p0__at_walk_);
+            const int64_t src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_, &src_1_X_p0__x_p0__at_walk_);
+            const int64_t src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_, &src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_, &diff_src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_, &diff_src_1_X_p0__x_p0__at_walk_);
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                const int64_t src_1_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_, &src_1_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
                         sums_0_[j_] = 0.0f;
                     }
                     for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                        const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                        const int64_t src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_, &src_1_X_p1__x_p1__at_walk_);
                         for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                             for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                 for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; x_p3_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
                                     opwright_bf16 diff_dst_room_[512];
@@ -120,23 +136,23 @@ static void divide_backward_bf16_0_x_p3_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-                const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                const int64_t src_0_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_, &src_0_X_p1__x_p1__at_walk_);
+                const int64_t src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_, &src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     float sums_1_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
                         sums_1_[j_] = 0.0f;
                     }
                     for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                        const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                        const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                        const int64_t src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_, &src_0_X_p2__x_p2__at_walk_);
+                        const int64_t src_1_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_, &src_1_X_p2__x_p2__at_walk_);
                         for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                             for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                                const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                const int64_t src_0_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_, &src_0_X_p3__x_p3__at_walk_);
+                                const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                 for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; x_p3_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
                                     opwright_bf16 diff_dst_room_[512];
@@ -162,13 +178,13 @@ static void divide_backward_bf16_0_x_p3_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = opwright_to_bf16(diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_]);
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = opwright_to_bf16(diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_]);
                 }
@@ -200,21 +216,37 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
+    opwright_walk diff_dst_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_dst_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk diff_dst_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_dst_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p0__step_ = sizes_->src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p1__step_ = sizes_->src_1_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk src_1_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p2__step_ = sizes_->src_1_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk src_1_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p3__step_ = sizes_->src_1_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p0__step_ = sizes_->src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk src_0_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p1__step_ = sizes_->src_0_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p2__step_ = sizes_->src_0_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk src_0_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p3__step_ = sizes_->src_0_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk diff_src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
@@ -226,19 +258,19 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
         int64_t x_p0_ = first_task_ % X_p0__inner_;
         int64_t x_p0__row_ = first_task_ / X_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-            const int64_t src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_);
-            const int64_t src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_);
-            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_, &diff_dst_X_p0__x_p0__at_walk_);
+            const int64_t src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_, &src_1_X_p0__x_p0__at_walk_);
+            const int64_t src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_, &src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_, &diff_src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_, &diff_src_1_X_p0__x_p0__at_walk_);
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                const int64_t src_1_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_, &src_1_X_p2__x_p2__at_walk_);
                 if (diff_dst_X_p2__step_ == 1 && src_1_X_p2__step_ == 1) {
                     for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 256 * 256; x_p2_ += 256) {
                         const int64_t n_ = 256;
@@ -250,12 +282,12 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                            const int64_t src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_, &src_1_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -295,12 +327,12 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                            const int64_t src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_, &src_1_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -338,12 +370,12 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                            const int64_t src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_, &src_1_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -381,12 +413,12 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                            const int64_t src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_, &src_1_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -426,12 +458,12 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                            const int64_t src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_, &src_1_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -471,12 +503,12 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                            const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                            const int64_t src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_, &src_1_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -514,22 +546,22 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-                const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                const int64_t src_0_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_, &src_0_X_p1__x_p1__at_walk_);
+                const int64_t src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_, &src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
                         sums_0_[j_] = 0.0f;
                     }
                     for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                        const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                        const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                        const int64_t src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_, &src_0_X_p2__x_p2__at_walk_);
+                        const int64_t src_1_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_, &src_1_X_p2__x_p2__at_walk_);
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                            const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                            const int64_t src_0_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_, &src_0_X_p3__x_p3__at_walk_);
+                            const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                             for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
                                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
@@ -556,7 +588,7 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
                     const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
                     opwright_bf16 diff_src_0_room_[512];
@@ -575,7 +607,7 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = opwright_to_bf16(diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_]);
                 }
@@ -607,21 +639,37 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
+    opwright_walk diff_dst_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_dst_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk diff_dst_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_dst_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p0__step_ = sizes_->src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p1__step_ = sizes_->src_1_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk src_1_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p2__step_ = sizes_->src_1_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk src_1_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_1_X_p3__step_ = sizes_->src_1_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p0__step_ = sizes_->src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk src_0_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p1__step_ = sizes_->src_0_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p2__step_ = sizes_->src_0_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk src_0_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_0_X_p3__step_ = sizes_->src_0_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk diff_src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
@@ -633,30 +681,30 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
         int64_t x_p0_ = first_task_ % X_p0__inner_;
         int64_t x_p0__row_ = first_task_ / X_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-            const int64_t src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_);
-            const int64_t src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_);
-            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_, &diff_dst_X_p0__x_p0__at_walk_);
+            const int64_t src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_1_X_p0_, &src_1_X_p0__x_p0__at_walk_);
+            const int64_t src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->src_0_X_p0_, &src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_, &diff_src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_, &diff_src_1_X_p0__x_p0__at_walk_);
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                const int64_t src_1_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_, &src_1_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
                         sums_0_[j_] = 0.0f;
                     }
                     for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                        const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                        const int64_t src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_, &src_1_X_p1__x_p1__at_walk_);
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                            const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                            const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                             for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
                                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
@@ -686,9 +734,9 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                const int64_t src_0_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_);
-                const int64_t src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                const int64_t src_0_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_0_X_p1_, &src_0_X_p1__x_p1__at_walk_);
+                const int64_t src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->src_1_X_p1_, &src_1_X_p1__x_p1__at_walk_);
                 if (diff_dst_X_p1__step_ == 1 && src_0_X_p1__step_ == 1 && src_1_X_p1__step_ == 1) {
                     for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 256 * 256; x_p1_ += 256) {
                         const int64_t n_ = 256;
@@ -700,14 +748,14 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                            const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                            const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                            const int64_t src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_, &src_0_X_p2__x_p2__at_walk_);
+                            const int64_t src_1_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_, &src_1_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_, &src_0_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -749,14 +797,14 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                            const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                            const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                            const int64_t src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_, &src_0_X_p2__x_p2__at_walk_);
+                            const int64_t src_1_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_, &src_1_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_, &src_0_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -795,14 +843,14 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                            const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                            const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                            const int64_t src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_, &src_0_X_p2__x_p2__at_walk_);
+                            const int64_t src_1_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_, &src_1_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_, &src_0_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -841,14 +889,14 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                            const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                            const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                            const int64_t src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_, &src_0_X_p2__x_p2__at_walk_);
+                            const int64_t src_1_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_, &src_1_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_, &src_0_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -889,14 +937,14 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                            const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                            const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                            const int64_t src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_, &src_0_X_p2__x_p2__at_walk_);
+                            const int64_t src_1_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_, &src_1_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_, &src_0_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -938,14 +986,14 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                            const int64_t src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_);
-                            const int64_t src_1_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                            const int64_t src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_0_X_p2_, &src_0_X_p2__x_p2__at_walk_);
+                            const int64_t src_1_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->src_1_X_p2_, &src_1_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
-                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_);
-                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
+                                    const int64_t src_0_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_0_X_p3_, &src_0_X_p3__x_p3__at_walk_);
+                                    const int64_t src_1_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->src_1_X_p3_, &src_1_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -980,13 +1028,13 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = opwright_to_bf16(diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_]);
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
                     const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
                     opwright_bf16 diff_src_1_room_[512];

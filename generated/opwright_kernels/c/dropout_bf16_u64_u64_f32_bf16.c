@@ -108,7 +108,9 @@ static void dropout_bf16_u64_u64_f32_bf16_0_x(void *context_, int64_t part_)
     int64_t *const turned_3 = (int64_t *)(void *)(call_->scratch_ + sizes_->turned_3_at + part_ * sizes_->task_bytes_);
     int64_t *const word = (int64_t *)(void *)(call_->scratch_ + sizes_->word_at + part_ * sizes_->task_bytes_);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
@@ -125,8 +127,8 @@ static void dropout_bf16_u64_u64_f32_bf16_0_x(void *context_, int64_t part_)
             table_0_[x - begin_] = opwright_floor_div(x_row_ * X_inner_ + x, 4);
             table_1_[x - begin_] = opwright_modulo(x_row_ * X_inner_ + x, 4);
         }
-        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+        const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
             int64_t *restrict counter_0_row_ = counter_0 + (x - begin_);

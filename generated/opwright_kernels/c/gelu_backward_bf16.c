@@ -38,9 +38,12 @@ static void gelu_backward_bf16_0_x(void *context_, int64_t part_)
     float *const near = (float *)(void *)(call_->scratch_ + sizes_->near_at + part_ * sizes_->task_bytes_);
     float *const level = (float *)(void *)(call_->scratch_ + sizes_->level_at + part_ * sizes_->task_bytes_);
     float *const slope = (float *)(void *)(call_->scratch_ + sizes_->slope_at + part_ * sizes_->task_bytes_);
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t mode_word_ = sizes_->word_mode;
+    opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
+    opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
@@ -52,9 +55,9 @@ static void gelu_backward_bf16_0_x(void *context_, int64_t part_)
         const int64_t x_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, X_inner_);
-        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
-        const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
-        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
+        const int64_t diff_src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_);
+        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
             float *restrict near_row_ = near + (x - begin_);

@@ -24,8 +24,10 @@ static void gen_index_bf16_s32_0_a(void *context_, int64_t part_)
     const gen_index_bf16_s32_call_ *const call_ = context_;
     const opwright_gen_index_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
@@ -50,7 +52,7 @@ static void gen_index_bf16_s32_0_a(void *context_, int64_t part_)
             const int64_t a = at_ * block_;
             const int64_t n_ = opwright_min(block_, A_inner_ - a);
             int32_t dst_room_[512];
-            int32_t * dst_first_ = call_->dst + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B) + b * dst_B_step_ + c * dst_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A) + a * dst_A_step_);
+            int32_t * dst_first_ = call_->dst + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_) + b * dst_B_step_ + c * dst_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_) + a * dst_A_step_);
             int32_t *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
             const int64_t whole_ = n_ / 16 * 16;
             const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 4, total_);
@@ -94,8 +96,10 @@ static void gen_index_bf16_s32_0_c(void *context_, int64_t part_)
     int32_t *const dst = call_->dst;
     const opwright_gen_index_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
     const int64_t C = sizes_->C;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
@@ -118,8 +122,8 @@ static void gen_index_bf16_s32_0_c(void *context_, int64_t part_)
         int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(A_inner_, from_ + end_task_ - task_);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
+            const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
+            const int64_t dst_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
             for (int64_t a = from_; a < to_; ++a) {
                 const int64_t c = at_ * block_;
                 const int64_t n_ = opwright_min(block_, C - c);

@@ -71,10 +71,12 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
+    opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const double epsilon = sizes_->epsilon;
@@ -84,6 +86,7 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
     const int64_t diff_mean_G = sizes_->diff_mean_G;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
+    opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
@@ -100,7 +103,7 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
             opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_bf16 src_room_[512];
@@ -124,7 +127,7 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_bf16 src_room_[512];
@@ -157,8 +160,8 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_bf16 diff_dst_room_[512];
@@ -195,7 +198,7 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                    const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_bf16 diff_dst_room_[512];
@@ -219,9 +222,9 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
             diff_total[n] = (opwright_from_bf16(diff_mean[n * diff_mean_N + g * diff_mean_G]) - mean_sum[n] / sqrt_of_variance[n]) * (float)G / ((float)C * (float)X_cells_);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t diff_src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_);
+                    const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_bf16 diff_src_room_[512];
@@ -264,8 +267,8 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
                 }
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t x = 0; x < X_inner_; x += block_) {
                             const int64_t n_ = opwright_min(block_, X_inner_ - x);
                             opwright_bf16 diff_dst_room_[512];
@@ -297,7 +300,7 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
                 opwright_lanes sums_5_ = opwright_lanes_of(0.0f);
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t x = 0; x < X_inner_; x += block_) {
                             const int64_t n_ = opwright_min(block_, X_inner_ - x);
                             opwright_bf16 diff_dst_room_[512];
@@ -341,10 +344,12 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
+    opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const double epsilon = sizes_->epsilon;
@@ -354,6 +359,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
     const int64_t diff_mean_G = sizes_->diff_mean_G;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
+    opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
@@ -381,7 +387,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -419,7 +425,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -456,7 +462,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -493,7 +499,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -532,7 +538,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -570,7 +576,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -622,7 +628,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -661,7 +667,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -699,7 +705,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -737,7 +743,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -777,7 +783,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -816,7 +822,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -869,8 +875,8 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -912,8 +918,8 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -953,8 +959,8 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -994,8 +1000,8 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1037,8 +1043,8 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1081,8 +1087,8 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1154,7 +1160,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1193,7 +1199,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1231,7 +1237,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1269,7 +1275,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1309,7 +1315,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1349,7 +1355,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1394,9 +1400,9 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t diff_src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_);
+                    const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         for (int64_t g = begin_; g < end_; ++g) {
                             diff_src[n * diff_src_N + (g * k_end_0_ + k) * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_] = opwright_to_bf16(opwright_from_bf16(diff_dst[n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_]) * opwright_from_bf16(gamma[(g * k_end_0_ + k) * gamma_C]) / sqrt_of_variance[g - begin_ + n * block_] + 2.0f * diff_spread[g - begin_ + n * block_] * (opwright_from_bf16(src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean[g - begin_ + n * block_]) + diff_total[g - begin_ + n * block_] + 0.0f);
@@ -1414,8 +1420,8 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t x = 0; x < X_inner_; ++x) {
                             for (int64_t g = begin_; g < end_; ++g) {
                                 diff_gamma_sum_[g * k_end_0_ + k] += opwright_from_bf16(diff_dst[n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_]) * (opwright_from_bf16(src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean[g - begin_ + n * block_]) / sqrt_of_variance[g - begin_ + n * block_];
@@ -1434,7 +1440,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t x = 0; x < X_inner_; ++x) {
                             for (int64_t g = begin_; g < end_; ++g) {
                                 diff_beta_sum_[g * k_end_0_ + k] += opwright_from_bf16(diff_dst[n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_]);

@@ -71,10 +71,12 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
+    opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const double epsilon = sizes_->epsilon;
@@ -84,6 +86,7 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
     const int64_t diff_mean_G = sizes_->diff_mean_G;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
+    opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
@@ -100,7 +103,7 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
             opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float src_room_[512];
@@ -124,7 +127,7 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float src_room_[512];
@@ -157,8 +160,8 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float diff_dst_room_[512];
@@ -195,7 +198,7 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                    const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float diff_dst_room_[512];
@@ -219,9 +222,9 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
             diff_total[n] = (diff_mean[n * diff_mean_N + g * diff_mean_G] - mean_sum[n] / sqrt_of_variance[n]) * (float)G / ((float)C * (float)X_cells_);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t diff_src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_);
+                    const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float diff_src_room_[512];
@@ -255,8 +258,8 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
                 }
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t x = 0; x < X_inner_; x += block_) {
                             const int64_t n_ = opwright_min(block_, X_inner_ - x);
                             float diff_dst_room_[512];
@@ -288,7 +291,7 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
                 opwright_lanes sums_5_ = opwright_lanes_of(0.0f);
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t x = 0; x < X_inner_; x += block_) {
                             const int64_t n_ = opwright_min(block_, X_inner_ - x);
                             float diff_dst_room_[512];
@@ -332,10 +335,12 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
+    opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const double epsilon = sizes_->epsilon;
@@ -345,6 +350,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
     const int64_t diff_mean_G = sizes_->diff_mean_G;
     const int64_t diff_src_N = sizes_->diff_src_N;
     const int64_t diff_src_C = sizes_->diff_src_C;
+    opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
@@ -372,7 +378,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -410,7 +416,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -447,7 +453,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -484,7 +490,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -523,7 +529,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -561,7 +567,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -613,7 +619,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -652,7 +658,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -690,7 +696,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -728,7 +734,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -768,7 +774,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -807,7 +813,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -860,8 +866,8 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -903,8 +909,8 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -944,8 +950,8 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -985,8 +991,8 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1028,8 +1034,8 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1072,8 +1078,8 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1145,7 +1151,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1184,7 +1190,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1222,7 +1228,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1260,7 +1266,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1300,7 +1306,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1340,7 +1346,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                     int64_t some_ = 0;
                     for (int64_t k = 0; k < k_end_0_; ++k) {
                         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                            const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                            const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                             for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                                 some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                                 for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1385,9 +1391,9 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t diff_src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X);
-                    const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t diff_src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_);
+                    const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; ++x) {
                         for (int64_t g = begin_; g < end_; ++g) {
                             diff_src[n * diff_src_N + (g * k_end_0_ + k) * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_] = diff_dst[n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_] * gamma[(g * k_end_0_ + k) * gamma_C] / sqrt_of_variance[g - begin_ + n * block_] + 2.0f * diff_spread[g - begin_ + n * block_] * (src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_] - mean[g - begin_ + n * block_]) + diff_total[g - begin_ + n * block_] + 0.0f;
@@ -1405,8 +1411,8 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t x = 0; x < X_inner_; ++x) {
                             for (int64_t g = begin_; g < end_; ++g) {
                                 diff_gamma_sum_[g * k_end_0_ + k] += diff_dst[n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_] * (src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_] - mean[g - begin_ + n * block_]) / sqrt_of_variance[g - begin_ + n * block_];
@@ -1425,7 +1431,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t diff_dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X);
+                        const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t x = 0; x < X_inner_; ++x) {
                             for (int64_t g = begin_; g < end_; ++g) {
                                 diff_beta_sum_[g * k_end_0_ + k] += diff_dst[n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_];

@@ -43,12 +43,14 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_x(void *context_, int64_t par
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t N = sizes_->N;
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -75,7 +77,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_x(void *context_, int64_t par
             opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_bf16 src_room_[512];
@@ -92,7 +94,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_x(void *context_, int64_t par
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_bf16 src_room_[512];
@@ -115,8 +117,8 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_x(void *context_, int64_t par
             shared_0_ = 1.0f / opwright_sqrt_f32(variance_sum_ + (float)epsilon);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_bf16 dst_room_[512];
@@ -182,11 +184,13 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t N = sizes_->N;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -218,7 +222,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -270,7 +274,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -322,7 +326,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -373,7 +377,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -426,7 +430,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -478,7 +482,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -532,7 +536,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -585,7 +589,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -638,7 +642,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -690,7 +694,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -744,7 +748,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -797,7 +801,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -850,8 +854,8 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
         }
         for (int64_t k = 0; k < k_end_0_; ++k) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t g = begin_; g < end_; ++g) {
                         dst[n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_] = opwright_to_bf16(gamma[(g * k_end_0_ + k) * gamma_C] * (opwright_from_bf16(src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g - begin_]) * shared_0_[g - begin_] + beta[(g * k_end_0_ + k) * beta_C]);
@@ -933,6 +937,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t G = sizes_->G;
     const int64_t N = sizes_->N;
@@ -940,6 +945,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t gamma_by_ = gamma_C != 0;
@@ -971,7 +977,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1007,7 +1013,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1042,7 +1048,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1077,7 +1083,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1114,7 +1120,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1150,7 +1156,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1201,7 +1207,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1238,7 +1244,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1274,7 +1280,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1310,7 +1316,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1348,7 +1354,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1385,7 +1391,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1425,8 +1431,8 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             }
         }
         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+            const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
             for (int64_t x = 0; x < X_inner_; ++x) {
                 for (int64_t g_k_ = 0; g_k_ < C; g_k_ += block_) {
                     const int64_t n_ = opwright_min(block_, C - g_k_);

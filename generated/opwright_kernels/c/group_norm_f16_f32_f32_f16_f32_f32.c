@@ -43,12 +43,14 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t N = sizes_->N;
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -75,7 +77,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
             opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_f16 src_room_[512];
@@ -92,7 +94,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float wide_0_[512];
@@ -115,8 +117,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
             shared_0_ = 1.0f / opwright_sqrt_f32(variance_sum_ + (float)epsilon);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float wide_[512];
@@ -171,11 +173,13 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t N = sizes_->N;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -206,7 +210,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -258,7 +262,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -311,7 +315,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -363,7 +367,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -415,7 +419,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -468,7 +472,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -522,7 +526,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -575,7 +579,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             int64_t some_ = 0;
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -627,8 +631,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
         }
         for (int64_t k = 0; k < k_end_0_; ++k) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t g = begin_; g < end_; ++g) {
                         dst[n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_] = opwright_to_f16(gamma[(g * k_end_0_ + k) * gamma_C] * (opwright_from_f16(src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_]) - mean_sum_[g - begin_]) * shared_0_[g - begin_] + beta[(g * k_end_0_ + k) * beta_C]);
@@ -710,6 +714,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t G = sizes_->G;
     const int64_t N = sizes_->N;
@@ -717,6 +722,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -745,7 +751,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             int64_t terms_ = 0;
             int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                     some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                     for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -781,7 +787,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             int64_t terms_ = 0;
             int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                     some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                     for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -817,7 +823,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             int64_t terms_ = 0;
             int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                     some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                     for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -853,7 +859,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             int64_t terms_ = 0;
             int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                     some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                     for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -902,7 +908,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             int64_t terms_ = 0;
             int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                     some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                     for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -939,7 +945,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             int64_t terms_ = 0;
             int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                     some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                     for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -976,7 +982,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             int64_t terms_ = 0;
             int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                     some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                     for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1013,7 +1019,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             int64_t terms_ = 0;
             int64_t some_ = 0;
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                     some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                     for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1052,8 +1058,8 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             }
         }
         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+            const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
             for (int64_t x = 0; x < X_inner_; ++x) {
                 for (int64_t g_k_ = 0; g_k_ < C; g_k_ += block_) {
                     const int64_t n_ = opwright_min(block_, C - g_k_);

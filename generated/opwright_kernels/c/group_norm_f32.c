@@ -43,12 +43,14 @@ static void group_norm_f32_0_x(void *context_, int64_t part_)
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t N = sizes_->N;
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -75,7 +77,7 @@ static void group_norm_f32_0_x(void *context_, int64_t part_)
             opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float src_room_[512];
@@ -92,7 +94,7 @@ static void group_norm_f32_0_x(void *context_, int64_t part_)
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float src_room_[512];
@@ -115,8 +117,8 @@ static void group_norm_f32_0_x(void *context_, int64_t part_)
             shared_0_ = 1.0f / opwright_sqrt_f32(variance_sum_ + (float)epsilon);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float dst_room_[512];
@@ -173,11 +175,13 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t N = sizes_->N;
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -209,7 +213,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -261,7 +265,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -313,7 +317,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -364,7 +368,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -417,7 +421,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -469,7 +473,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -523,7 +527,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -576,7 +580,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -629,7 +633,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -681,7 +685,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -735,7 +739,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -788,7 +792,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 int64_t some_ = 0;
                 for (int64_t k = 0; k < k_end_0_; ++k) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                        const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                        const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                             some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                             for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -841,8 +845,8 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
         }
         for (int64_t k = 0; k < k_end_0_; ++k) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-                const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+                const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t g = begin_; g < end_; ++g) {
                         dst[n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_] = gamma[(g * k_end_0_ + k) * gamma_C] * (src[n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_] - mean_sum_[g - begin_]) * shared_0_[g - begin_] + beta[(g * k_end_0_ + k) * beta_C];
@@ -924,6 +928,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t G = sizes_->G;
     const int64_t N = sizes_->N;
@@ -931,6 +936,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
     const double epsilon = sizes_->epsilon;
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
     const int64_t beta_C = sizes_->beta_C;
@@ -960,7 +966,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -996,7 +1002,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1031,7 +1037,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1066,7 +1072,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1103,7 +1109,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1139,7 +1145,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1190,7 +1196,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1227,7 +1233,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1263,7 +1269,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1299,7 +1305,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1337,7 +1343,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1374,7 +1380,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-                    const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+                    const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
                         some_ = opwright_min(X_inner_ - round_, 128 - terms_);
                         for (int64_t x = round_; x < round_ + some_; ++x) {
@@ -1414,8 +1420,8 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             }
         }
         for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
-            const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
-            const int64_t src_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X);
+            const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
+            const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
             for (int64_t x = 0; x < X_inner_; ++x) {
                 for (int64_t g_k_ = 0; g_k_ < C; g_k_ += block_) {
                     const int64_t n_ = opwright_min(block_, C - g_k_);

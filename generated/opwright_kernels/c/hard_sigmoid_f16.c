@@ -24,8 +24,10 @@ static void hard_sigmoid_f16_0_x(void *context_, int64_t part_)
     const hard_sigmoid_f16_call_ *const call_ = context_;
     const opwright_hard_sigmoid_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const double alpha = sizes_->alpha;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const double beta = sizes_->beta;
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
@@ -41,12 +43,12 @@ static void hard_sigmoid_f16_0_x(void *context_, int64_t part_)
         float wide_[512];
         const float same_0_ = (float)alpha;
         float wide_0_[512];
-        opwright_from_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, wide_0_);
+        opwright_from_row_f16(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, wide_0_);
         const float same_1_ = (float)beta;
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             wide_[i_] = opwright_maximumf(0.0f, opwright_minimumf(1.0f, same_0_ * wide_0_[i_] + same_1_));
         }
-        opwright_put_wide_f16(wide_, call_->dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_X_step_, n_, total_);
+        opwright_put_wide_f16(wide_, call_->dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_), dst_X_step_, n_, total_);
     }
 }
 

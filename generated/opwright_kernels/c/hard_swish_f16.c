@@ -24,7 +24,9 @@ static void hard_swish_f16_0_x(void *context_, int64_t part_)
     const hard_swish_f16_call_ *const call_ = context_;
     const opwright_hard_swish_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -38,11 +40,11 @@ static void hard_swish_f16_0_x(void *context_, int64_t part_)
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float wide_[512];
         float wide_0_[512];
-        opwright_from_row_f16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, wide_0_);
+        opwright_from_row_f16(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, wide_0_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             wide_[i_] = wide_0_[i_] * (opwright_minimumf(opwright_maximumf(wide_0_[i_] + 3.0f, 0.0f), 6.0f) / 6.0f);
         }
-        opwright_put_wide_f16(wide_, call_->dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_X_step_, n_, total_);
+        opwright_put_wide_f16(wide_, call_->dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_), dst_X_step_, n_, total_);
     }
 }
 

@@ -39,6 +39,7 @@ static void layer_norm_backward_bf16_0_b(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    opwright_walk variance_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
     const double epsilon = sizes_->epsilon;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
@@ -52,7 +53,7 @@ static void layer_norm_backward_bf16_0_b(void *context_, int64_t part_)
         const int64_t n_ = opwright_min(block_, B_inner_ - b);
         float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
         opwright_bf16 variance_room_[512];
-        const opwright_bf16 *restrict variance_row_ = opwright_row_bf16(call_->variance + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B) + b * variance_B_step_), variance_B_step_, n_, variance_room_);
+        const opwright_bf16 *restrict variance_row_ = opwright_row_bf16(call_->variance + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B, &variance_B_b_at_walk_) + b * variance_B_step_), variance_B_step_, n_, variance_room_);
         const float same_0_ = (float)epsilon;
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             scale_row_[i_] = 1.0f / opwright_sqrt_f32(opwright_from_bf16(variance_row_[i_]) + same_0_);
@@ -74,10 +75,15 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    opwright_walk mean_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
@@ -90,8 +96,8 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
         const int64_t c_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
-        const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-        const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+        const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+        const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
         if (!diff_gamma_absent_ || !diff_beta_absent_) {
             for (int64_t c = begin_; c < end_; ++c) {
                 diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f;
@@ -115,9 +121,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
                     for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
                         for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
                             some_ = opwright_min(B_inner_ - round_, 128 - terms_);
                             for (int64_t b = round_; b < round_ + some_; ++b) {
@@ -174,9 +180,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
                     for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
                         for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
                             some_ = opwright_min(B_inner_ - round_, 128 - terms_);
                             for (int64_t b = round_; b < round_ + some_; ++b) {
@@ -231,9 +237,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
                     for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
                         for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
                             some_ = opwright_min(B_inner_ - round_, 128 - terms_);
                             for (int64_t b = round_; b < round_ + some_; ++b) {
@@ -288,9 +294,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
                     for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
                         for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
                             some_ = opwright_min(B_inner_ - round_, 128 - terms_);
                             for (int64_t b = round_; b < round_ + some_; ++b) {
@@ -347,9 +353,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
                     for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
                         for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
                             some_ = opwright_min(B_inner_ - round_, 128 - terms_);
                             for (int64_t b = round_; b < round_ + some_; ++b) {
@@ -406,9 +412,9 @@ static void layer_norm_backward_bf16_1_c(void *context_, int64_t part_)
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
                     for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
                         for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
                             some_ = opwright_min(B_inner_ - round_, 128 - terms_);
                             for (int64_t b = round_; b < round_ + some_; ++b) {
@@ -469,10 +475,15 @@ static void layer_norm_backward_bf16_1_b(void *context_, int64_t part_)
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    opwright_walk mean_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
@@ -495,8 +506,8 @@ static void layer_norm_backward_bf16_1_b(void *context_, int64_t part_)
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 c_row__of_[t_] = c_row_;
                 c_of_[t_] = c;
-                diff_dst_C_c_at__of_[t_] = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                src_C_c_at__of_[t_] = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                diff_dst_C_c_at__of_[t_] = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                src_C_c_at__of_[t_] = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                 c += 1;
                 if (c == C_inner_) {
                     c = 0;
@@ -511,9 +522,9 @@ static void layer_norm_backward_bf16_1_b(void *context_, int64_t part_)
                         sums_0_[j_] = 0.0f;
                     }
                     for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
                         for (int64_t b = 0; b < B_inner_; b += block_) {
                             const int64_t n_ = opwright_min(block_, B_inner_ - b);
                             opwright_bf16 diff_dst_room_[512];
@@ -542,7 +553,7 @@ static void layer_norm_backward_bf16_1_b(void *context_, int64_t part_)
                     diff_beta_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] = 0.0f;
                     opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
                     for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
                         for (int64_t b = 0; b < B_inner_; b += block_) {
                             const int64_t n_ = opwright_min(block_, B_inner_ - b);
                             opwright_bf16 diff_dst_room_[512];
@@ -570,14 +581,22 @@ static void layer_norm_backward_bf16_2_c(void *context_, int64_t part_)
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    opwright_walk gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    opwright_walk mean_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    opwright_walk diff_src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
     const int64_t gamma_by_ = gamma_C_step_ != 0;
     const int64_t C_cells_ = C_rows_ * C_inner_;
@@ -603,10 +622,10 @@ static void layer_norm_backward_bf16_2_c(void *context_, int64_t part_)
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 b_row__of_[t_] = b_row_;
                 b_of_[t_] = b;
-                diff_dst_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                src_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                mean_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
-                diff_src_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+                diff_dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                mean_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+                diff_src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
                 level_of_[t_] = 0.0f;
                 slope_of_[t_] = 0.0f;
                 b += 1;
@@ -625,9 +644,9 @@ static void layer_norm_backward_bf16_2_c(void *context_, int64_t part_)
                     sums_1_[j_] = 0.0f;
                 }
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         opwright_bf16 gamma_room_[512];
@@ -660,10 +679,10 @@ static void layer_norm_backward_bf16_2_c(void *context_, int64_t part_)
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C);
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t diff_src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C, &diff_src_C_c_at_walk_);
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         opwright_bf16 diff_src_room_[512];
@@ -715,14 +734,22 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
     float *const slope = (float *)(void *)(call_->scratch_ + sizes_->slope_at + part_ * sizes_->task_bytes_);
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    opwright_walk gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    opwright_walk mean_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    opwright_walk diff_src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
@@ -734,10 +761,10 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
         const int64_t b_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
-        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+        const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
         for (int64_t b = begin_; b < end_; ++b) {
             level[b - begin_] = 0.0f;
         }
@@ -760,9 +787,9 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -820,9 +847,9 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -878,9 +905,9 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -936,9 +963,9 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -996,9 +1023,9 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -1057,9 +1084,9 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -1105,10 +1132,10 @@ static void layer_norm_backward_bf16_2_b(void *context_, int64_t part_)
             }
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t diff_src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C);
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-            const int64_t diff_dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+            const int64_t diff_src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C, &diff_src_C_c_at_walk_);
+            const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+            const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+            const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
@@ -1154,9 +1181,11 @@ static void layer_norm_backward_bf16_3_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
     float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
+    opwright_walk diff_gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_step_ = sizes_->diff_gamma_C[sizes_->C_rank - 1];
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
+    opwright_walk diff_beta_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_beta_C_step_ = sizes_->diff_beta_C[sizes_->C_rank - 1];
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
@@ -1168,8 +1197,8 @@ static void layer_norm_backward_bf16_3_c(void *context_, int64_t part_)
         const int64_t c_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
-        const int64_t diff_gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_gamma_C);
-        const int64_t diff_beta_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_beta_C);
+        const int64_t diff_gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_gamma_C, &diff_gamma_C_c_at_walk_);
+        const int64_t diff_beta_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_beta_C, &diff_beta_C_c_at_walk_);
         if (!diff_gamma_absent_) {
             for (int64_t c = begin_; c < end_; c += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - c);

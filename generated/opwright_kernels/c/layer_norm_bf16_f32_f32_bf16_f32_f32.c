@@ -40,20 +40,28 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_c(void *context_, int64_t par
     const int64_t parts_ = call_->parts_;
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
+    opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    opwright_walk dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
+    opwright_walk gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
     const int64_t gamma_by_ = gamma_C_step_ != 0;
+    opwright_walk beta_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
     const int64_t beta_by_ = beta_C_step_ != 0;
+    opwright_walk mean_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t mean_absent_ = sizes_->mean_absent_;
+    opwright_walk variance_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
     const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t block_ = src_C_step_ == 1 && dst_C_step_ == 1 && gamma_C_step_ == gamma_by_ && beta_C_step_ == beta_by_ ? 1073741824 : opwright_min(opwright_apart(src_C_step_, dst_C_step_), opwright_apart(gamma_C_step_, beta_C_step_));
@@ -78,10 +86,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_c(void *context_, int64_t par
             float shared_0__of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 b_of_[t_] = b;
-                src_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                dst_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-                mean_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
-                variance_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B);
+                src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
+                mean_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+                variance_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B, &variance_B_b_at_walk_);
                 total_of_[t_] = 0.0f;
                 mean_sum__of_[t_] = 0.0f;
                 spread_of_[t_] = 0.0f;
@@ -104,7 +112,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_c(void *context_, int64_t par
                     if (!(C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_)) {
                         opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
                         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                            const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                             for (int64_t c = 0; c < C_inner_; c += block_) {
                                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
                                 opwright_bf16 src_room_[512];
@@ -125,7 +133,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_c(void *context_, int64_t par
                     sums_1_[j_] = 0.0f;
                 }
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         opwright_bf16 src_room_[512];
@@ -152,10 +160,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_c(void *context_, int64_t par
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-                    const int64_t beta_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C);
+                    const int64_t dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C, &dst_C_c_at_walk_);
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+                    const int64_t beta_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C, &beta_C_c_at_walk_);
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         opwright_bf16 dst_room_[512];
@@ -218,15 +226,23 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
     const double epsilon = sizes_->epsilon;
+    opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    opwright_walk dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
+    opwright_walk gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    opwright_walk beta_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
+    opwright_walk mean_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t mean_absent_ = sizes_->mean_absent_;
+    opwright_walk variance_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t variance_B_step_ = sizes_->variance_B[sizes_->B_rank - 1];
     const int64_t variance_absent_ = sizes_->variance_absent_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
@@ -239,10 +255,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
         const int64_t b_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-        const int64_t mean_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B);
-        const int64_t variance_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B);
+        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+        const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
+        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+        const int64_t variance_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B, &variance_B_b_at_walk_);
         if (src_B_step_ == 1) {
             for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
                 const int64_t n_ = 256;
@@ -255,7 +271,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -305,7 +321,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -355,7 +371,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -404,7 +420,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -455,7 +471,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -505,7 +521,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -557,7 +573,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -608,7 +624,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -659,7 +675,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -709,7 +725,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -761,7 +777,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -812,7 +828,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -863,10 +879,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
             }
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
-            const int64_t beta_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C);
+            const int64_t dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C, &dst_C_c_at_walk_);
+            const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+            const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+            const int64_t beta_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C, &beta_C_c_at_walk_);
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);

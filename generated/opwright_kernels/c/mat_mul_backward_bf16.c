@@ -43,9 +43,13 @@ static void mat_mul_backward_bf16_0_n_p1_(void *context_, int64_t part_)
     const int64_t B_p3__inner_ = sizes_->B_p3__extents[sizes_->B_p3__rank - 1];
     const int64_t M = sizes_->M;
     const int64_t N_p1_ = sizes_->N_p1_;
+    opwright_walk diff_dst_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p0__step_ = sizes_->diff_dst_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_dst_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p1__step_ = sizes_->diff_dst_B_p1_[sizes_->B_p1__rank - 1];
+    opwright_walk diff_dst_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p2__step_ = sizes_->diff_dst_B_p2_[sizes_->B_p2__rank - 1];
+    opwright_walk diff_dst_B_p3__b_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p3__step_ = sizes_->diff_dst_B_p3_[sizes_->B_p3__rank - 1];
     const int64_t diff_dst_M = sizes_->diff_dst_M;
     const int64_t diff_dst_N_p0_ = sizes_->diff_dst_N_p0_;
@@ -59,16 +63,16 @@ static void mat_mul_backward_bf16_0_n_p1_(void *context_, int64_t part_)
         diff_bias_sum_[n_p0_] = 0.0f;
         opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
         for (int64_t b_p0__row_ = 0; b_p0__row_ < B_p0__rows_; ++b_p0__row_) {
-            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_);
+            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_, &diff_dst_B_p0__b_p0__at_walk_);
             for (int64_t b_p0_ = 0; b_p0_ < B_p0__inner_; ++b_p0_) {
                 for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                    const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
+                    const int64_t diff_dst_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_, &diff_dst_B_p1__b_p1__at_walk_);
                     for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
                         for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
+                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_, &diff_dst_B_p2__b_p2__at_walk_);
                             for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t m = 0; m < M; ++m) {
                                             for (int64_t n_p1_ = 0; n_p1_ < N_p1_; n_p1_ += block_) {
@@ -110,16 +114,24 @@ static void mat_mul_backward_bf16_1_n_p1_(void *context_, int64_t part_)
     const int64_t B_p2__rows_ = opwright_rows(sizes_->B_p2__rank, sizes_->B_p2__extents);
     const int64_t B_p2__cells_ = B_p2__rows_ * B_p2__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
+    opwright_walk diff_dst_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p0__step_ = sizes_->diff_dst_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_dst_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p1__step_ = sizes_->diff_dst_B_p1_[sizes_->B_p1__rank - 1];
+    opwright_walk diff_dst_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p2__step_ = sizes_->diff_dst_B_p2_[sizes_->B_p2__rank - 1];
+    opwright_walk diff_dst_B_p3__b_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p3__step_ = sizes_->diff_dst_B_p3_[sizes_->B_p3__rank - 1];
     const int64_t diff_dst_M = sizes_->diff_dst_M;
     const int64_t diff_dst_N_p0_ = sizes_->diff_dst_N_p0_;
     const int64_t diff_dst_N_p1_ = sizes_->diff_dst_N_p1_;
+    opwright_walk weights_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t weights_B_p0__step_ = sizes_->weights_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk weights_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t weights_B_p1__step_ = sizes_->weights_B_p1_[sizes_->B_p1__rank - 1];
+    opwright_walk weights_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t weights_B_p2__step_ = sizes_->weights_B_p2_[sizes_->B_p2__rank - 1];
+    opwright_walk weights_B_p3__b_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t weights_B_p3__step_ = sizes_->weights_B_p3_[sizes_->B_p3__rank - 1];
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N_p0_ = sizes_->weights_N_p0_;
@@ -141,22 +153,22 @@ static void mat_mul_backward_bf16_1_n_p1_(void *context_, int64_t part_)
         int64_t b_p0_ = rest_4_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_);
-            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-            const int64_t weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->weights_B_p0_);
-            const int64_t weights_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->weights_B_p2_);
+            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_, &diff_dst_B_p0__b_p0__at_walk_);
+            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_, &diff_dst_B_p2__b_p2__at_walk_);
+            const int64_t weights_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->weights_B_p0_, &weights_B_p0__b_p0__at_walk_);
+            const int64_t weights_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->weights_B_p2_, &weights_B_p2__b_p2__at_walk_);
             diff_src_sum_[k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))] = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
             for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-                const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                const int64_t diff_dst_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_, &diff_dst_B_p1__b_p1__at_walk_);
+                const int64_t weights_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_, &weights_B_p1__b_p1__at_walk_);
                 for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
                     for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                        const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                        const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                        const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                        const int64_t weights_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_, &weights_B_p3__b_p3__at_walk_);
                         for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                             for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
                                 for (int64_t n_p1_ = 0; n_p1_ < N_p1_; n_p1_ += block_) {
@@ -226,16 +238,24 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
     const int64_t B_p2__rows_ = opwright_rows(sizes_->B_p2__rank, sizes_->B_p2__extents);
     const int64_t B_p2__cells_ = B_p2__rows_ * B_p2__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
+    opwright_walk diff_dst_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p0__step_ = sizes_->diff_dst_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_dst_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p1__step_ = sizes_->diff_dst_B_p1_[sizes_->B_p1__rank - 1];
+    opwright_walk diff_dst_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p2__step_ = sizes_->diff_dst_B_p2_[sizes_->B_p2__rank - 1];
+    opwright_walk diff_dst_B_p3__b_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p3__step_ = sizes_->diff_dst_B_p3_[sizes_->B_p3__rank - 1];
     const int64_t diff_dst_M = sizes_->diff_dst_M;
     const int64_t diff_dst_N_p0_ = sizes_->diff_dst_N_p0_;
     const int64_t diff_dst_N_p1_ = sizes_->diff_dst_N_p1_;
+    opwright_walk weights_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t weights_B_p0__step_ = sizes_->weights_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk weights_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t weights_B_p1__step_ = sizes_->weights_B_p1_[sizes_->B_p1__rank - 1];
+    opwright_walk weights_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t weights_B_p2__step_ = sizes_->weights_B_p2_[sizes_->B_p2__rank - 1];
+    opwright_walk weights_B_p3__b_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t weights_B_p3__step_ = sizes_->weights_B_p3_[sizes_->B_p3__rank - 1];
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N_p0_ = sizes_->weights_N_p0_;
@@ -261,10 +281,10 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
             const int64_t to_ = opwright_min(M, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, K);
-            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_);
-            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-            const int64_t weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->weights_B_p0_);
-            const int64_t weights_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->weights_B_p2_);
+            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_, &diff_dst_B_p0__b_p0__at_walk_);
+            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_, &diff_dst_B_p2__b_p2__at_walk_);
+            const int64_t weights_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->weights_B_p0_, &weights_B_p0__b_p0__at_walk_);
+            const int64_t weights_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->weights_B_p2_, &weights_B_p2__b_p2__at_walk_);
             for (int64_t m = from_; m < to_; ++m) {
                 for (int64_t k = begin_; k < end_; ++k) {
                     diff_src_sum_[k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))] = 0.0f;
@@ -280,12 +300,12 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-                            const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_, &diff_dst_B_p1__b_p1__at_walk_);
+                            const int64_t weights_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_, &weights_B_p1__b_p1__at_walk_);
                             for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t weights_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_, &weights_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
                                             for (int64_t round_ = 0; round_ < N_p1_; round_ += some_) {
@@ -328,12 +348,12 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-                            const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_, &diff_dst_B_p1__b_p1__at_walk_);
+                            const int64_t weights_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_, &weights_B_p1__b_p1__at_walk_);
                             for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t weights_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_, &weights_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
                                             for (int64_t round_ = 0; round_ < N_p1_; round_ += some_) {
@@ -375,12 +395,12 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-                            const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_, &diff_dst_B_p1__b_p1__at_walk_);
+                            const int64_t weights_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_, &weights_B_p1__b_p1__at_walk_);
                             for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t weights_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_, &weights_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
                                             for (int64_t round_ = 0; round_ < N_p1_; round_ += some_) {
@@ -422,12 +442,12 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-                            const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_, &diff_dst_B_p1__b_p1__at_walk_);
+                            const int64_t weights_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_, &weights_B_p1__b_p1__at_walk_);
                             for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t weights_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_, &weights_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
                                             for (int64_t round_ = 0; round_ < N_p1_; round_ += some_) {
@@ -471,12 +491,12 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-                            const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_, &diff_dst_B_p1__b_p1__at_walk_);
+                            const int64_t weights_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_, &weights_B_p1__b_p1__at_walk_);
                             for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t weights_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_, &weights_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
                                             for (int64_t round_ = 0; round_ < N_p1_; round_ += some_) {
@@ -519,12 +539,12 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p1__row_ = 0; b_p1__row_ < B_p1__rows_; ++b_p1__row_) {
-                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-                            const int64_t weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_);
+                            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_, &diff_dst_B_p1__b_p1__at_walk_);
+                            const int64_t weights_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->weights_B_p1_, &weights_B_p1__b_p1__at_walk_);
                             for (int64_t b_p1_ = 0; b_p1_ < B_p1__inner_; ++b_p1_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t weights_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t weights_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->weights_B_p3_, &weights_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t n_p0_ = 0; n_p0_ < N_p0_; ++n_p0_) {
                                             for (int64_t round_ = 0; round_ < N_p1_; round_ += some_) {
@@ -593,7 +613,9 @@ static void mat_mul_backward_bf16_2_k_of_sums(const void *context_, int64_t cell
     const int64_t diff_src_K = sizes_->diff_src_K;
     const int64_t diff_src_M = sizes_->diff_src_M;
     const int together_ = K <= 128 && cells_ >= 2 * K && diff_src_K == 1 && diff_src_M == K;
+    opwright_walk diff_src_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_p0__step_ = sizes_->diff_src_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_src_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_p2__step_ = sizes_->diff_src_B_p2_[sizes_->B_p2__rank - 1];
     const int64_t M = sizes_->M;
     const int64_t along_ = together_ ? M * K : K;
@@ -619,8 +641,8 @@ static void mat_mul_backward_bf16_2_k_of_sums(const void *context_, int64_t cell
         const int64_t rest_3_ = rest_2_ / B_p2__rows_;
         const int64_t b_p0_ = rest_3_ % B_p0__inner_;
         const int64_t b_p0__row_ = rest_3_ / B_p0__inner_;
-        const int64_t diff_src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_);
-        const int64_t diff_src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_);
+        const int64_t diff_src_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_, &diff_src_B_p0__b_p0__at_walk_);
+        const int64_t diff_src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_, &diff_src_B_p2__b_p2__at_walk_);
         const int64_t k = begin_;
         const int64_t n_ = end_ - begin_;
         opwright_bf16 diff_src_room_[512];
@@ -650,7 +672,9 @@ static void mat_mul_backward_bf16_2_m_of_sums(const void *context_, int64_t cell
     const int64_t diff_src_M = sizes_->diff_src_M;
     const int64_t diff_src_K = sizes_->diff_src_K;
     const int together_ = M <= 128 && cells_ >= 2 * M && diff_src_M == 1 && diff_src_K == M;
+    opwright_walk diff_src_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_p0__step_ = sizes_->diff_src_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_src_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_p2__step_ = sizes_->diff_src_B_p2_[sizes_->B_p2__rank - 1];
     const int64_t K = sizes_->K;
     const int64_t along_ = together_ ? K * M : M;
@@ -676,8 +700,8 @@ static void mat_mul_backward_bf16_2_m_of_sums(const void *context_, int64_t cell
         const int64_t rest_3_ = rest_2_ / B_p2__rows_;
         const int64_t b_p0_ = rest_3_ % B_p0__inner_;
         const int64_t b_p0__row_ = rest_3_ / B_p0__inner_;
-        const int64_t diff_src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_);
-        const int64_t diff_src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_);
+        const int64_t diff_src_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_, &diff_src_B_p0__b_p0__at_walk_);
+        const int64_t diff_src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_, &diff_src_B_p2__b_p2__at_walk_);
         const int64_t m = begin_;
         const int64_t n_ = end_ - begin_;
         opwright_bf16 diff_src_room_[512];
@@ -703,7 +727,9 @@ static void mat_mul_backward_bf16_2_k(void *context_, int64_t part_)
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
+    opwright_walk diff_src_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_p0__step_ = sizes_->diff_src_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_src_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_p2__step_ = sizes_->diff_src_B_p2_[sizes_->B_p2__rank - 1];
     const int64_t diff_src_M = sizes_->diff_src_M;
     const int64_t diff_src_K = sizes_->diff_src_K;
@@ -732,8 +758,8 @@ static void mat_mul_backward_bf16_2_k(void *context_, int64_t part_)
         int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(M, from_ + end_task_ - task_);
-            const int64_t diff_src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_);
-            const int64_t diff_src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_);
+            const int64_t diff_src_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_, &diff_src_B_p0__b_p0__at_walk_);
+            const int64_t diff_src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_, &diff_src_B_p2__b_p2__at_walk_);
             for (int64_t m = from_; m < to_; ++m) {
                 const int64_t k = at_ * block_;
                 const int64_t n_ = opwright_min(block_, K - k);
@@ -781,7 +807,9 @@ static void mat_mul_backward_bf16_2_m(void *context_, int64_t part_)
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
+    opwright_walk diff_src_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_p0__step_ = sizes_->diff_src_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_src_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_p2__step_ = sizes_->diff_src_B_p2_[sizes_->B_p2__rank - 1];
     const int64_t diff_src_M = sizes_->diff_src_M;
     const int64_t diff_src_K = sizes_->diff_src_K;
@@ -810,8 +838,8 @@ static void mat_mul_backward_bf16_2_m(void *context_, int64_t part_)
         int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(K, from_ + end_task_ - task_);
-            const int64_t diff_src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_);
-            const int64_t diff_src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_);
+            const int64_t diff_src_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_src_B_p0_, &diff_src_B_p0__b_p0__at_walk_);
+            const int64_t diff_src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_src_B_p2_, &diff_src_B_p2__b_p2__at_walk_);
             for (int64_t k = from_; k < to_; ++k) {
                 const int64_t m = at_ * block_;
                 const int64_t n_ = opwright_min(block_, M - m);
@@ -873,16 +901,24 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
     const int64_t B_p1__rows_ = opwright_rows(sizes_->B_p1__rank, sizes_->B_p1__extents);
     const int64_t B_p1__cells_ = B_p1__rows_ * B_p1__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
+    opwright_walk diff_dst_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p0__step_ = sizes_->diff_dst_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_dst_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p1__step_ = sizes_->diff_dst_B_p1_[sizes_->B_p1__rank - 1];
+    opwright_walk diff_dst_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p2__step_ = sizes_->diff_dst_B_p2_[sizes_->B_p2__rank - 1];
+    opwright_walk diff_dst_B_p3__b_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p3__step_ = sizes_->diff_dst_B_p3_[sizes_->B_p3__rank - 1];
     const int64_t diff_dst_M = sizes_->diff_dst_M;
     const int64_t diff_dst_N_p0_ = sizes_->diff_dst_N_p0_;
     const int64_t diff_dst_N_p1_ = sizes_->diff_dst_N_p1_;
+    opwright_walk src_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p0__step_ = sizes_->src_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk src_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p1__step_ = sizes_->src_B_p1_[sizes_->B_p1__rank - 1];
+    opwright_walk src_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p2__step_ = sizes_->src_B_p2_[sizes_->B_p2__rank - 1];
+    opwright_walk src_B_p3__b_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p3__step_ = sizes_->src_B_p3_[sizes_->B_p3__rank - 1];
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
@@ -909,10 +945,10 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
             const int64_t to_ = opwright_min(N_p0_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, N_p1_);
-            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_);
-            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-            const int64_t src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->src_B_p0_);
-            const int64_t src_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->src_B_p1_);
+            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_, &diff_dst_B_p0__b_p0__at_walk_);
+            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_, &diff_dst_B_p1__b_p1__at_walk_);
+            const int64_t src_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->src_B_p0_, &src_B_p0__b_p0__at_walk_);
+            const int64_t src_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->src_B_p1_, &src_B_p1__b_p1__at_walk_);
             for (int64_t n_p0_ = from_; n_p0_ < to_; ++n_p0_) {
                 for (int64_t n_p1_ = begin_; n_p1_ < end_; ++n_p1_) {
                     diff_weights_sum_[n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))] = 0.0f;
@@ -928,12 +964,12 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                            const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_, &diff_dst_B_p2__b_p2__at_walk_);
+                            const int64_t src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_, &src_B_p2__b_p2__at_walk_);
                             for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t src_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_, &src_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t round_ = 0; round_ < M; round_ += some_) {
                                             some_ = opwright_min(M - round_, 128 - terms_);
@@ -974,12 +1010,12 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                            const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_, &diff_dst_B_p2__b_p2__at_walk_);
+                            const int64_t src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_, &src_B_p2__b_p2__at_walk_);
                             for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t src_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_, &src_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t round_ = 0; round_ < M; round_ += some_) {
                                             some_ = opwright_min(M - round_, 128 - terms_);
@@ -1019,12 +1055,12 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                            const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_, &diff_dst_B_p2__b_p2__at_walk_);
+                            const int64_t src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_, &src_B_p2__b_p2__at_walk_);
                             for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t src_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_, &src_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t round_ = 0; round_ < M; round_ += some_) {
                                             some_ = opwright_min(M - round_, 128 - terms_);
@@ -1064,12 +1100,12 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                            const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_, &diff_dst_B_p2__b_p2__at_walk_);
+                            const int64_t src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_, &src_B_p2__b_p2__at_walk_);
                             for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t src_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_, &src_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t round_ = 0; round_ < M; round_ += some_) {
                                             some_ = opwright_min(M - round_, 128 - terms_);
@@ -1111,12 +1147,12 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                            const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_, &diff_dst_B_p2__b_p2__at_walk_);
+                            const int64_t src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_, &src_B_p2__b_p2__at_walk_);
                             for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t src_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_, &src_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t round_ = 0; round_ < M; round_ += some_) {
                                             some_ = opwright_min(M - round_, 128 - terms_);
@@ -1157,12 +1193,12 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                            const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                            const int64_t diff_dst_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_, &diff_dst_B_p2__b_p2__at_walk_);
+                            const int64_t src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_, &src_B_p2__b_p2__at_walk_);
                             for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
                                 for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                                    const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                                    const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                                    const int64_t src_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_, &src_B_p3__b_p3__at_walk_);
                                     for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                         for (int64_t round_ = 0; round_ < M; round_ += some_) {
                                             some_ = opwright_min(M - round_, 128 - terms_);
@@ -1242,16 +1278,24 @@ static void mat_mul_backward_bf16_3_k(void *context_, int64_t part_)
     const int64_t B_p1__rows_ = opwright_rows(sizes_->B_p1__rank, sizes_->B_p1__extents);
     const int64_t B_p1__cells_ = B_p1__rows_ * B_p1__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
+    opwright_walk diff_dst_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p0__step_ = sizes_->diff_dst_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_dst_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p1__step_ = sizes_->diff_dst_B_p1_[sizes_->B_p1__rank - 1];
+    opwright_walk diff_dst_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p2__step_ = sizes_->diff_dst_B_p2_[sizes_->B_p2__rank - 1];
+    opwright_walk diff_dst_B_p3__b_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p3__step_ = sizes_->diff_dst_B_p3_[sizes_->B_p3__rank - 1];
     const int64_t diff_dst_M = sizes_->diff_dst_M;
     const int64_t diff_dst_N_p0_ = sizes_->diff_dst_N_p0_;
     const int64_t diff_dst_N_p1_ = sizes_->diff_dst_N_p1_;
+    opwright_walk src_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p0__step_ = sizes_->src_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk src_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p1__step_ = sizes_->src_B_p1_[sizes_->B_p1__rank - 1];
+    opwright_walk src_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p2__step_ = sizes_->src_B_p2_[sizes_->B_p2__rank - 1];
+    opwright_walk src_B_p3__b_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p3__step_ = sizes_->src_B_p3_[sizes_->B_p3__rank - 1];
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
@@ -1278,21 +1322,21 @@ static void mat_mul_backward_bf16_3_k(void *context_, int64_t part_)
             const int64_t to_ = opwright_min(N_p1_, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, K);
-            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_);
-            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-            const int64_t src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->src_B_p0_);
-            const int64_t src_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->src_B_p1_);
+            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_, &diff_dst_B_p0__b_p0__at_walk_);
+            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_, &diff_dst_B_p1__b_p1__at_walk_);
+            const int64_t src_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->src_B_p0_, &src_B_p0__b_p0__at_walk_);
+            const int64_t src_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->src_B_p1_, &src_B_p1__b_p1__at_walk_);
             for (int64_t n_p1_ = from_; n_p1_ < to_; ++n_p1_) {
                 for (int64_t k = begin_; k < end_; ++k) {
                     diff_weights_sum_[n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))] = 0.0f;
                 }
                 for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                    const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                    const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                    const int64_t diff_dst_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_, &diff_dst_B_p2__b_p2__at_walk_);
+                    const int64_t src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_, &src_B_p2__b_p2__at_walk_);
                     for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
                         for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                            const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                            const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                            const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                            const int64_t src_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_, &src_B_p3__b_p3__at_walk_);
                             for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                                 for (int64_t m = 0; m < M; ++m) {
                                     const int64_t k = at_ * block_;
@@ -1360,16 +1404,24 @@ static void mat_mul_backward_bf16_3_m(void *context_, int64_t part_)
     const int64_t B_p1__rows_ = opwright_rows(sizes_->B_p1__rank, sizes_->B_p1__extents);
     const int64_t B_p1__cells_ = B_p1__rows_ * B_p1__inner_;
     const int64_t B_p0__inner_ = sizes_->B_p0__extents[sizes_->B_p0__rank - 1];
+    opwright_walk diff_dst_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p0__step_ = sizes_->diff_dst_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_dst_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p1__step_ = sizes_->diff_dst_B_p1_[sizes_->B_p1__rank - 1];
+    opwright_walk diff_dst_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p2__step_ = sizes_->diff_dst_B_p2_[sizes_->B_p2__rank - 1];
+    opwright_walk diff_dst_B_p3__b_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_p3__step_ = sizes_->diff_dst_B_p3_[sizes_->B_p3__rank - 1];
     const int64_t diff_dst_M = sizes_->diff_dst_M;
     const int64_t diff_dst_N_p0_ = sizes_->diff_dst_N_p0_;
     const int64_t diff_dst_N_p1_ = sizes_->diff_dst_N_p1_;
+    opwright_walk src_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p0__step_ = sizes_->src_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk src_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p1__step_ = sizes_->src_B_p1_[sizes_->B_p1__rank - 1];
+    opwright_walk src_B_p2__b_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p2__step_ = sizes_->src_B_p2_[sizes_->B_p2__rank - 1];
+    opwright_walk src_B_p3__b_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_p3__step_ = sizes_->src_B_p3_[sizes_->B_p3__rank - 1];
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
@@ -1392,22 +1444,22 @@ static void mat_mul_backward_bf16_3_m(void *context_, int64_t part_)
         int64_t b_p0_ = rest_5_ % B_p0__inner_;
         int64_t b_p0__row_ = rest_5_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_);
-            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_);
-            const int64_t src_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->src_B_p0_);
-            const int64_t src_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->src_B_p1_);
+            const int64_t diff_dst_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_, &diff_dst_B_p0__b_p0__at_walk_);
+            const int64_t diff_dst_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_dst_B_p1_, &diff_dst_B_p1__b_p1__at_walk_);
+            const int64_t src_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->src_B_p0_, &src_B_p0__b_p0__at_walk_);
+            const int64_t src_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->src_B_p1_, &src_B_p1__b_p1__at_walk_);
             diff_weights_sum_[n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))] = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
             for (int64_t b_p2__row_ = 0; b_p2__row_ < B_p2__rows_; ++b_p2__row_) {
-                const int64_t diff_dst_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_);
-                const int64_t src_B_p2__b_p2__at_ = opwright_row_offset(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_);
+                const int64_t diff_dst_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->diff_dst_B_p2_, &diff_dst_B_p2__b_p2__at_walk_);
+                const int64_t src_B_p2__b_p2__at_ = opwright_walked(b_p2__row_, sizes_->B_p2__rank, sizes_->B_p2__extents, sizes_->src_B_p2_, &src_B_p2__b_p2__at_walk_);
                 for (int64_t b_p2_ = 0; b_p2_ < B_p2__inner_; ++b_p2_) {
                     for (int64_t b_p3__row_ = 0; b_p3__row_ < B_p3__rows_; ++b_p3__row_) {
-                        const int64_t diff_dst_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_);
-                        const int64_t src_B_p3__b_p3__at_ = opwright_row_offset(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_);
+                        const int64_t diff_dst_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->diff_dst_B_p3_, &diff_dst_B_p3__b_p3__at_walk_);
+                        const int64_t src_B_p3__b_p3__at_ = opwright_walked(b_p3__row_, sizes_->B_p3__rank, sizes_->B_p3__extents, sizes_->src_B_p3_, &src_B_p3__b_p3__at_walk_);
                         for (int64_t b_p3_ = 0; b_p3_ < B_p3__inner_; ++b_p3_) {
                             for (int64_t m = 0; m < M; m += block_) {
                                 const int64_t n_ = opwright_min(block_, M - m);
@@ -1470,7 +1522,9 @@ static void mat_mul_backward_bf16_4_n_p1__of_sums(const void *context_, int64_t 
     const int64_t diff_weights_N_p1_ = sizes_->diff_weights_N_p1_;
     const int64_t diff_weights_K = sizes_->diff_weights_K;
     const int together_ = N_p1_ <= 128 && cells_ >= 2 * N_p1_ && diff_weights_N_p1_ == 1 && diff_weights_K == N_p1_;
+    opwright_walk diff_weights_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_weights_B_p0__step_ = sizes_->diff_weights_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_weights_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_weights_B_p1__step_ = sizes_->diff_weights_B_p1_[sizes_->B_p1__rank - 1];
     const int64_t diff_weights_N_p0_ = sizes_->diff_weights_N_p0_;
     const int64_t K = sizes_->K;
@@ -1500,8 +1554,8 @@ static void mat_mul_backward_bf16_4_n_p1__of_sums(const void *context_, int64_t 
         const int64_t rest_4_ = rest_3_ / B_p1__rows_;
         const int64_t b_p0_ = rest_4_ % B_p0__inner_;
         const int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
-        const int64_t diff_weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_);
-        const int64_t diff_weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_);
+        const int64_t diff_weights_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_, &diff_weights_B_p0__b_p0__at_walk_);
+        const int64_t diff_weights_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_, &diff_weights_B_p1__b_p1__at_walk_);
         const int64_t n_p1_ = begin_;
         const int64_t n_ = end_ - begin_;
         opwright_bf16 diff_weights_room_[512];
@@ -1531,7 +1585,9 @@ static void mat_mul_backward_bf16_4_k_of_sums(const void *context_, int64_t cell
     const int64_t diff_weights_K = sizes_->diff_weights_K;
     const int64_t diff_weights_N_p1_ = sizes_->diff_weights_N_p1_;
     const int together_ = K <= 128 && cells_ >= 2 * K && diff_weights_K == 1 && diff_weights_N_p1_ == K;
+    opwright_walk diff_weights_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_weights_B_p0__step_ = sizes_->diff_weights_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_weights_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_weights_B_p1__step_ = sizes_->diff_weights_B_p1_[sizes_->B_p1__rank - 1];
     const int64_t diff_weights_N_p0_ = sizes_->diff_weights_N_p0_;
     const int64_t N_p1_ = sizes_->N_p1_;
@@ -1561,8 +1617,8 @@ static void mat_mul_backward_bf16_4_k_of_sums(const void *context_, int64_t cell
         const int64_t rest_4_ = rest_3_ / B_p1__rows_;
         const int64_t b_p0_ = rest_4_ % B_p0__inner_;
         const int64_t b_p0__row_ = rest_4_ / B_p0__inner_;
-        const int64_t diff_weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_);
-        const int64_t diff_weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_);
+        const int64_t diff_weights_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_, &diff_weights_B_p0__b_p0__at_walk_);
+        const int64_t diff_weights_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_, &diff_weights_B_p1__b_p1__at_walk_);
         const int64_t k = begin_;
         const int64_t n_ = end_ - begin_;
         opwright_bf16 diff_weights_room_[512];
@@ -1588,7 +1644,9 @@ static void mat_mul_backward_bf16_4_n_p1_(void *context_, int64_t part_)
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_weights_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_weights_sum__at);
+    opwright_walk diff_weights_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_weights_B_p0__step_ = sizes_->diff_weights_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_weights_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_weights_B_p1__step_ = sizes_->diff_weights_B_p1_[sizes_->B_p1__rank - 1];
     const int64_t diff_weights_K = sizes_->diff_weights_K;
     const int64_t diff_weights_N_p0_ = sizes_->diff_weights_N_p0_;
@@ -1621,8 +1679,8 @@ static void mat_mul_backward_bf16_4_n_p1_(void *context_, int64_t part_)
         int64_t b_p0__row_ = rest_5_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(N_p0_, from_ + end_task_ - task_);
-            const int64_t diff_weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_);
-            const int64_t diff_weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_);
+            const int64_t diff_weights_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_, &diff_weights_B_p0__b_p0__at_walk_);
+            const int64_t diff_weights_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_, &diff_weights_B_p1__b_p1__at_walk_);
             for (int64_t n_p0_ = from_; n_p0_ < to_; ++n_p0_) {
                 const int64_t n_p1_ = at_ * block_;
                 const int64_t n_ = opwright_min(block_, N_p1_ - n_p1_);
@@ -1674,7 +1732,9 @@ static void mat_mul_backward_bf16_4_k(void *context_, int64_t part_)
     const opwright_mat_mul_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_weights_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_weights_sum__at);
+    opwright_walk diff_weights_B_p0__b_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_weights_B_p0__step_ = sizes_->diff_weights_B_p0_[sizes_->B_p0__rank - 1];
+    opwright_walk diff_weights_B_p1__b_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_weights_B_p1__step_ = sizes_->diff_weights_B_p1_[sizes_->B_p1__rank - 1];
     const int64_t diff_weights_K = sizes_->diff_weights_K;
     const int64_t diff_weights_N_p0_ = sizes_->diff_weights_N_p0_;
@@ -1707,8 +1767,8 @@ static void mat_mul_backward_bf16_4_k(void *context_, int64_t part_)
         int64_t b_p0__row_ = rest_5_ / B_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(N_p1_, from_ + end_task_ - task_);
-            const int64_t diff_weights_B_p0__b_p0__at_ = opwright_row_offset(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_);
-            const int64_t diff_weights_B_p1__b_p1__at_ = opwright_row_offset(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_);
+            const int64_t diff_weights_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_weights_B_p0_, &diff_weights_B_p0__b_p0__at_walk_);
+            const int64_t diff_weights_B_p1__b_p1__at_ = opwright_walked(b_p1__row_, sizes_->B_p1__rank, sizes_->B_p1__extents, sizes_->diff_weights_B_p1_, &diff_weights_B_p1__b_p1__at_walk_);
             for (int64_t n_p1_ = from_; n_p1_ < to_; ++n_p1_) {
                 const int64_t k = at_ * block_;
                 const int64_t n_ = opwright_min(block_, K - k);

@@ -34,9 +34,11 @@ static void mat_mul_f16_0_k(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t M = sizes_->M;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
+    opwright_walk weights_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t weights_B_step_ = sizes_->weights_B[sizes_->B_rank - 1];
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
@@ -53,8 +55,8 @@ static void mat_mul_f16_0_k(void *context_, int64_t part_)
         int64_t b = rest_2_ % B_inner_;
         int64_t b_row_ = rest_2_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t weights_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B, &weights_B_b_at_walk_);
             sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -106,9 +108,11 @@ static void mat_mul_f16_0_m(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t M = sizes_->M;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
+    opwright_walk weights_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t weights_B_step_ = sizes_->weights_B[sizes_->B_rank - 1];
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
@@ -129,8 +133,8 @@ static void mat_mul_f16_0_m(void *context_, int64_t part_)
             const int64_t to_ = opwright_min(N, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, M);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t weights_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B, &weights_B_b_at_walk_);
             for (int64_t n = from_; n < to_; ++n) {
                 for (int64_t m = begin_; m < end_; ++m) {
                     sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
@@ -177,9 +181,11 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t M = sizes_->M;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_M = sizes_->src_M;
     const int64_t src_K = sizes_->src_K;
+    opwright_walk weights_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t weights_B_step_ = sizes_->weights_B[sizes_->B_rank - 1];
     const int64_t weights_K = sizes_->weights_K;
     const int64_t weights_N = sizes_->weights_N;
@@ -200,8 +206,8 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
             const int64_t to_ = opwright_min(M, from_ + end_task_ - task_);
             const int64_t begin_ = at_ * block_;
             const int64_t end_ = opwright_min(begin_ + block_, N);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t weights_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B);
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t weights_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B, &weights_B_b_at_walk_);
             for (int64_t m = from_; m < to_; ++m) {
                 for (int64_t n = begin_; n < end_; ++n) {
                     sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
@@ -370,6 +376,7 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
     const int64_t dst_M = sizes_->dst_M;
     const int64_t bias_N = sizes_->bias_N;
     const int together_ = N <= 128 && cells_ >= 2 * N && dst_N == 1 && dst_M == N && bias_N == 1;
+    opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t M = sizes_->M;
     const int64_t along_ = together_ ? M * N : N;
@@ -391,7 +398,7 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
         const int64_t rest_1_ = opwright_floor_by(task_, m_rows_);
         const int64_t b = rest_1_ % B_inner_;
         const int64_t b_row_ = rest_1_ / B_inner_;
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+        const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
         const int64_t n = begin_;
         const int64_t n_ = end_ - begin_;
         float wide_[512];
@@ -413,6 +420,7 @@ static void mat_mul_f16_1_n(void *context_, int64_t part_)
     const opwright_mat_mul_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const sums = (float *)(void *)(call_->scratch_ + sizes_->sums_at);
+    opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_M = sizes_->dst_M;
     const int64_t dst_N = sizes_->dst_N;
@@ -435,7 +443,7 @@ static void mat_mul_f16_1_n(void *context_, int64_t part_)
         int64_t b_row_ = rest_2_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(M, from_ + end_task_ - task_);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+            const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
             for (int64_t m = from_; m < to_; ++m) {
                 const int64_t n = at_ * block_;
                 const int64_t n_ = opwright_min(block_, N - n);

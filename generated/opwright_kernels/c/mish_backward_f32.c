@@ -27,8 +27,11 @@ static void mish_backward_f32_0_x(void *context_, int64_t part_)
     const mish_backward_f32_call_ *const call_ = context_;
     const opwright_mish_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
+    opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -41,13 +44,13 @@ static void mish_backward_f32_0_x(void *context_, int64_t part_)
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float diff_src_room_[512];
-        float * diff_src_first_ = call_->diff_src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X) + x * diff_src_X_step_);
+        float * diff_src_first_ = call_->diff_src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_) + x * diff_src_X_step_);
         float *restrict diff_src_row_ = opwright_place_f32(diff_src_first_, diff_src_X_step_, n_, total_, diff_src_room_);
         float diff_dst_room_[512];
-        const float *restrict diff_dst_row_ = opwright_row_f32(call_->diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+        const float *restrict diff_dst_row_ = opwright_row_f32(call_->diff_dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_) + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
         opwright_fetch(diff_dst_row_ + n_, n_ * 4);
         float src_room_[512];
-        const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
+        const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
         opwright_fetch(src_row_ + n_, n_ * 4);
         float made_0_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {

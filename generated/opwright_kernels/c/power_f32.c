@@ -24,8 +24,10 @@ static void power_f32_0_x(void *context_, int64_t part_)
     const power_f32_call_ *const call_ = context_;
     const opwright_power_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const double beta = sizes_->beta;
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -38,11 +40,11 @@ static void power_f32_0_x(void *context_, int64_t part_)
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float dst_room_[512];
-        float * dst_first_ = call_->dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_);
+        float * dst_first_ = call_->dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_);
         float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_step_, n_, total_, dst_room_);
         const float same_0_ = (float)beta;
         float src_room_[512];
-        const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
+        const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
         if (same_0_ == 2.0f) {
             for (int64_t i_ = 0; i_ < n_; ++i_) {
                 dst_row_[i_] = src_row_[i_] * src_row_[i_];

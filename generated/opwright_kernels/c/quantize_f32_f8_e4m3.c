@@ -26,11 +26,15 @@ static void quantize_f32_f8_e4m3_0_a(void *context_, int64_t part_)
     const quantize_f32_f8_e4m3_call_ *const call_ = context_;
     const opwright_quantize_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
     const int64_t scales_E = sizes_->scales_E;
     const int64_t zps_E = sizes_->zps_E;
@@ -57,12 +61,12 @@ static void quantize_f32_f8_e4m3_0_a(void *context_, int64_t part_)
             const int64_t a = at_ * block_;
             const int64_t n_ = opwright_min(block_, A_inner_ - a);
             uint8_t dst_room_[512];
-            uint8_t * dst_first_ = call_->dst + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B) + b * dst_B_step_ + c * dst_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A) + a * dst_A_step_);
+            uint8_t * dst_first_ = call_->dst + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_) + b * dst_B_step_ + c * dst_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_) + a * dst_A_step_);
             uint8_t *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
             const int64_t whole_ = n_ / 64 * 64;
             const int past_ = opwright_past(dst_row_, dst_A_step_, n_, total_);
             float src_room_[512];
-            const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B) + b * src_B_step_ + c * src_C + opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A) + a * src_A_step_), src_A_step_, n_, src_room_);
+            const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_) + b * src_B_step_ + c * src_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A, &src_A_a_at_walk_) + a * src_A_step_), src_A_step_, n_, src_room_);
             const float same_0_ = call_->scales[c * scales_E];
             const float same_1_ = (float)call_->zps[c * zps_E];
             for (int64_t i_ = 0; i_ < whole_; i_ += 64) {
@@ -106,11 +110,15 @@ static void quantize_f32_f8_e4m3_0_c(void *context_, int64_t part_)
     uint8_t *const dst = call_->dst;
     const opwright_quantize_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
+    opwright_walk dst_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     const int64_t src_C = sizes_->src_C;
+    opwright_walk src_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
     const int64_t scales_E = sizes_->scales_E;
     const int64_t zps_E = sizes_->zps_E;
@@ -135,10 +143,10 @@ static void quantize_f32_f8_e4m3_0_c(void *context_, int64_t part_)
         int64_t b_row_ = rest_3_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(A_inner_, from_ + end_task_ - task_);
-            const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
-            const int64_t dst_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A);
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t src_A_a_at_ = opwright_row_offset(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A);
+            const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
+            const int64_t dst_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t src_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A, &src_A_a_at_walk_);
             for (int64_t a = from_; a < to_; ++a) {
                 const int64_t c = at_ * block_;
                 const int64_t n_ = opwright_min(block_, C - c);

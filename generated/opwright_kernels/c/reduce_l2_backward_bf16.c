@@ -26,11 +26,17 @@ static void reduce_l2_backward_bf16_0_r(void *context_, int64_t part_)
     const reduce_l2_backward_bf16_call_ *const call_ = context_;
     const opwright_reduce_l2_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk diff_src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_R_step_ = sizes_->diff_src_R[sizes_->R_rank - 1];
+    opwright_walk diff_dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_K_step_ = sizes_->diff_dst_K[sizes_->K_rank - 1];
+    opwright_walk src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
+    opwright_walk dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
@@ -52,14 +58,14 @@ static void reduce_l2_backward_bf16_0_r(void *context_, int64_t part_)
             const int64_t r = at_ * block_;
             const int64_t n_ = opwright_min(block_, R_inner_ - r);
             opwright_bf16 diff_src_room_[512];
-            opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K) + k * diff_src_K_step_ + opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R) + r * diff_src_R_step_);
+            opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_) + k * diff_src_K_step_ + opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_) + r * diff_src_R_step_);
             opwright_bf16 *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
             const int64_t whole_ = n_ / 32 * 32;
             const int past_ = opwright_past(diff_src_row_, diff_src_R_step_, n_ * 2, total_);
-            const float same_0_ = opwright_from_bf16(call_->diff_dst[opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K) + k * diff_dst_K_step_]);
+            const float same_0_ = opwright_from_bf16(call_->diff_dst[opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_) + k * diff_dst_K_step_]);
             opwright_bf16 src_room_[512];
-            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K) + k * src_K_step_ + opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R) + r * src_R_step_), src_R_step_, n_, src_room_);
-            const float same_1_ = opwright_from_bf16(call_->dst[opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K) + k * dst_K_step_]);
+            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_) + k * src_K_step_ + opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_) + r * src_R_step_), src_R_step_, n_, src_room_);
+            const float same_1_ = opwright_from_bf16(call_->dst[opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_) + k * dst_K_step_]);
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 float wide_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -97,11 +103,17 @@ static void reduce_l2_backward_bf16_0_k(void *context_, int64_t part_)
     opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_reduce_l2_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk diff_src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_R_step_ = sizes_->diff_src_R[sizes_->R_rank - 1];
+    opwright_walk diff_dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_K_step_ = sizes_->diff_dst_K[sizes_->K_rank - 1];
+    opwright_walk src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
+    opwright_walk dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
@@ -121,12 +133,12 @@ static void reduce_l2_backward_bf16_0_k(void *context_, int64_t part_)
         int64_t k_row_ = rest_2_ / R_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(R_inner_, from_ + end_task_ - task_);
-            const int64_t diff_src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K);
-            const int64_t diff_src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R);
-            const int64_t diff_dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K);
-            const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
-            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
-            const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
+            const int64_t diff_src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_);
+            const int64_t diff_src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_);
+            const int64_t diff_dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_);
+            const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
+            const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
+            const int64_t dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
             for (int64_t r = from_; r < to_; ++r) {
                 const int64_t k = at_ * block_;
                 const int64_t n_ = opwright_min(block_, K_inner_ - k);

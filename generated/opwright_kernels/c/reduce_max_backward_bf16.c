@@ -33,11 +33,17 @@ static void reduce_max_backward_bf16_0_r(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    opwright_walk src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
+    opwright_walk dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_R_step_ = sizes_->diff_src_R[sizes_->R_rank - 1];
+    opwright_walk diff_dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_K_step_ = sizes_->diff_dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
@@ -60,10 +66,10 @@ static void reduce_max_backward_bf16_0_r(void *context_, int64_t part_)
             float dst_first_of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 k_of_[t_] = k;
-                src_K_k_at__of_[t_] = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
-                dst_K_k_at__of_[t_] = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
-                diff_src_K_k_at__of_[t_] = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K);
-                diff_dst_K_k_at__of_[t_] = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K);
+                src_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
+                dst_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
+                diff_src_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_);
+                diff_dst_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_);
                 dst_first_of_[t_] = INFINITY;
                 k += 1;
                 if (k == K_inner_) {
@@ -77,7 +83,7 @@ static void reduce_max_backward_bf16_0_r(void *context_, int64_t part_)
                     sums_0_[j_] = INFINITY;
                 }
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t r = 0; r < R_inner_; r += block_) {
                         const int64_t n_ = opwright_min(block_, R_inner_ - r);
                         opwright_bf16 src_room_[512];
@@ -98,7 +104,7 @@ static void reduce_max_backward_bf16_0_r(void *context_, int64_t part_)
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t diff_src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R);
+                    const int64_t diff_src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_);
                     for (int64_t r = 0; r < R_inner_; r += block_) {
                         const int64_t n_ = opwright_min(block_, R_inner_ - r);
                         opwright_bf16 diff_src_room_[512];
@@ -129,11 +135,17 @@ static void reduce_max_backward_bf16_0_k(void *context_, int64_t part_)
     float *const dst_first = (float *)(void *)(call_->scratch_ + sizes_->dst_first_at + part_ * sizes_->task_bytes_);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    opwright_walk src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
+    opwright_walk dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_R_step_ = sizes_->diff_src_R[sizes_->R_rank - 1];
+    opwright_walk diff_dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_K_step_ = sizes_->diff_dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
@@ -145,10 +157,10 @@ static void reduce_max_backward_bf16_0_k(void *context_, int64_t part_)
         const int64_t k_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
-        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
-        const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
-        const int64_t diff_src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K);
-        const int64_t diff_dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K);
+        const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
+        const int64_t dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
+        const int64_t diff_src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_);
+        const int64_t diff_dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_);
         for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
             const int64_t n_ = 256;
             float *restrict dst_first_row_ = dst_first + (k - begin_);
@@ -157,7 +169,7 @@ static void reduce_max_backward_bf16_0_k(void *context_, int64_t part_)
                 tile_[i_] = INFINITY;
             }
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                 for (int64_t r = 0; r < R_inner_; ++r) {
                     opwright_bf16 src_room_[512];
                     const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
@@ -182,7 +194,7 @@ static void reduce_max_backward_bf16_0_k(void *context_, int64_t part_)
                     tile_[i_] = INFINITY;
                 }
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t r = 0; r < R_inner_; ++r) {
                         const opwright_bf16 *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
                         const opwright_bf16 *restrict dst_row_ = dst + (dst_K_k_at_ + k * dst_K_step_);
@@ -204,7 +216,7 @@ static void reduce_max_backward_bf16_0_k(void *context_, int64_t part_)
                     tile_[i_] = INFINITY;
                 }
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t r = 0; r < R_inner_; ++r) {
                         const opwright_bf16 *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
                         const opwright_bf16 *restrict dst_row_ = dst + (dst_K_k_at_ + k * dst_K_step_);
@@ -226,7 +238,7 @@ static void reduce_max_backward_bf16_0_k(void *context_, int64_t part_)
                     tile_[i_] = INFINITY;
                 }
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t r = 0; r < R_inner_; ++r) {
                         const opwright_bf16 *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
                         const opwright_bf16 *restrict dst_row_ = dst + (dst_K_k_at_ + k * dst_K_step_);
@@ -250,7 +262,7 @@ static void reduce_max_backward_bf16_0_k(void *context_, int64_t part_)
                     tile_[i_] = INFINITY;
                 }
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t r = 0; r < R_inner_; ++r) {
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
@@ -274,7 +286,7 @@ static void reduce_max_backward_bf16_0_k(void *context_, int64_t part_)
                     tile_[i_] = INFINITY;
                 }
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t r = 0; r < R_inner_; ++r) {
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, src_room_);
@@ -292,7 +304,7 @@ static void reduce_max_backward_bf16_0_k(void *context_, int64_t part_)
             }
         }
         for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-            const int64_t diff_src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R);
+            const int64_t diff_src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_);
             for (int64_t r = 0; r < R_inner_; ++r) {
                 for (int64_t k = begin_; k < end_; k += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - k);

@@ -28,6 +28,7 @@ static void reduce_mean_backward_bf16_0_k(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     float *const diff_total = (float *)(void *)(call_->scratch_ + sizes_->diff_total_at);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
+    opwright_walk diff_dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_K_step_ = sizes_->diff_dst_K[sizes_->K_rank - 1];
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
@@ -43,7 +44,7 @@ static void reduce_mean_backward_bf16_0_k(void *context_, int64_t part_)
         const int64_t n_ = opwright_min(block_, K_inner_ - k);
         float *restrict diff_total_row_ = diff_total + (k_row_ * K_inner_ + k);
         opwright_bf16 diff_dst_room_[512];
-        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(call_->diff_dst + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K) + k * diff_dst_K_step_), diff_dst_K_step_, n_, diff_dst_room_);
+        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(call_->diff_dst + (opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_) + k * diff_dst_K_step_), diff_dst_K_step_, n_, diff_dst_room_);
         const float same_0_ = (float)R_cells_;
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             diff_total_row_[i_] = opwright_from_bf16(diff_dst_row_[i_]) / same_0_;
@@ -57,7 +58,9 @@ static void reduce_mean_backward_bf16_1_r(void *context_, int64_t part_)
     const opwright_reduce_mean_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_total = (float *)(void *)(call_->scratch_ + sizes_->diff_total_at);
+    opwright_walk diff_src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_R_step_ = sizes_->diff_src_R[sizes_->R_rank - 1];
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
@@ -79,7 +82,7 @@ static void reduce_mean_backward_bf16_1_r(void *context_, int64_t part_)
             const int64_t r = at_ * block_;
             const int64_t n_ = opwright_min(block_, R_inner_ - r);
             opwright_bf16 diff_src_room_[512];
-            opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K) + k * diff_src_K_step_ + opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R) + r * diff_src_R_step_);
+            opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_) + k * diff_src_K_step_ + opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_) + r * diff_src_R_step_);
             opwright_bf16 *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
             const int64_t whole_ = n_ / 32 * 32;
             const int past_ = opwright_past(diff_src_row_, diff_src_R_step_, n_ * 2, total_);
@@ -119,7 +122,9 @@ static void reduce_mean_backward_bf16_1_k(void *context_, int64_t part_)
     const opwright_reduce_mean_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_total = (float *)(void *)(call_->scratch_ + sizes_->diff_total_at);
+    opwright_walk diff_src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_R_step_ = sizes_->diff_src_R[sizes_->R_rank - 1];
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
@@ -139,8 +144,8 @@ static void reduce_mean_backward_bf16_1_k(void *context_, int64_t part_)
         int64_t k_row_ = rest_2_ / R_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(R_inner_, from_ + end_task_ - task_);
-            const int64_t diff_src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K);
-            const int64_t diff_src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R);
+            const int64_t diff_src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_);
+            const int64_t diff_src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_);
             for (int64_t r = from_; r < to_; ++r) {
                 const int64_t k = at_ * block_;
                 const int64_t n_ = opwright_min(block_, K_inner_ - k);

@@ -31,10 +31,13 @@ static void reduce_mean_f32_0_r(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    opwright_walk src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
+    opwright_walk dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t R_cells_ = R_rows_ * R_inner_;
     const int64_t block_ = src_R_step_ == 1 ? 1073741824 : opwright_apart(src_R_step_, 1);
@@ -53,8 +56,8 @@ static void reduce_mean_f32_0_r(void *context_, int64_t part_)
             float total_of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 k_of_[t_] = k;
-                src_K_k_at__of_[t_] = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
-                dst_K_k_at__of_[t_] = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
+                src_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
+                dst_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
                 total_of_[t_] = 0.0f;
                 k += 1;
                 if (k == K_inner_) {
@@ -73,7 +76,7 @@ static void reduce_mean_f32_0_r(void *context_, int64_t part_)
                     if (!(R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_)) {
                         opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
                         for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                            const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                             for (int64_t r = 0; r < R_inner_; r += block_) {
                                 const int64_t n_ = opwright_min(block_, R_inner_ - r);
                                 float src_room_[512];
@@ -110,7 +113,9 @@ static void reduce_mean_f32_0_r_pieces(void *context_, int64_t part_)
     const int64_t pieces_ = call_->pieces_;
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    opwright_walk src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
@@ -124,11 +129,11 @@ static void reduce_mean_f32_0_r_pieces(void *context_, int64_t part_)
         int64_t k = rest_1_ % K_inner_;
         int64_t k_row_ = rest_1_ / K_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
+            const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
             float total = 0.0f;
             opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                 for (int64_t r = opwright_share(R_inner_, piece_, pieces_); r < opwright_share(R_inner_, piece_ + 1, pieces_); r += block_) {
                     const int64_t n_ = opwright_min(block_, opwright_share(R_inner_, piece_ + 1, pieces_) - r);
                     float src_room_[512];
@@ -157,6 +162,7 @@ static void reduce_mean_f32_0_r_joined(void *context_, int64_t part_)
     const opwright_reduce_mean_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t pieces_ = call_->pieces_;
+    opwright_walk dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
@@ -174,7 +180,7 @@ static void reduce_mean_f32_0_r_joined(void *context_, int64_t part_)
             for (int64_t piece_ = 0; piece_ < pieces_; ++piece_) {
                 total += ((float *)call_->partials_)[task_ * pieces_ + piece_];
             }
-            call_->dst[opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K) + k * dst_K_step_] = total / (float)R_cells_;
+            call_->dst[opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_) + k * dst_K_step_] = total / (float)R_cells_;
             k += 1;
             if (k == K_inner_) {
                 k = 0;
@@ -194,9 +200,12 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    opwright_walk dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t R_cells_ = R_rows_ * R_inner_;
+    opwright_walk src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
@@ -208,8 +217,8 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
         const int64_t k_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
-        const int64_t dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K);
-        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
+        const int64_t dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
+        const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
         if (src_K_step_ == 1) {
             for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
                 const int64_t n_ = 256;
@@ -222,7 +231,7 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
@@ -285,7 +294,7 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
@@ -348,7 +357,7 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
@@ -410,7 +419,7 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
@@ -474,7 +483,7 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
@@ -537,7 +546,7 @@ static void reduce_mean_f32_0_k(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {

@@ -33,10 +33,15 @@ static void reduce_prod_backward_f32_0_r(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    opwright_walk src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
+    opwright_walk diff_src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_R_step_ = sizes_->diff_src_R[sizes_->R_rank - 1];
+    opwright_walk diff_dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_K_step_ = sizes_->diff_dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
@@ -59,9 +64,9 @@ static void reduce_prod_backward_f32_0_r(void *context_, int64_t part_)
             float dst_rest_of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 k_of_[t_] = k;
-                src_K_k_at__of_[t_] = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
-                diff_src_K_k_at__of_[t_] = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K);
-                diff_dst_K_k_at__of_[t_] = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K);
+                src_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
+                diff_src_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_);
+                diff_dst_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_);
                 dst_zeros_of_[t_] = 0.0f;
                 dst_rest_of_[t_] = 1.0f;
                 k += 1;
@@ -80,7 +85,7 @@ static void reduce_prod_backward_f32_0_r(void *context_, int64_t part_)
                     sums_1_[j_] = 1.0f;
                 }
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t r = 0; r < R_inner_; r += block_) {
                         const int64_t n_ = opwright_min(block_, R_inner_ - r);
                         float src_room_[512];
@@ -107,8 +112,8 @@ static void reduce_prod_backward_f32_0_r(void *context_, int64_t part_)
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t diff_src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R);
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t diff_src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t r = 0; r < R_inner_; r += block_) {
                         const int64_t n_ = opwright_min(block_, R_inner_ - r);
                         float diff_src_room_[512];
@@ -143,10 +148,15 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
     float *const dst_rest = (float *)(void *)(call_->scratch_ + sizes_->dst_rest_at + part_ * sizes_->task_bytes_);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    opwright_walk src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
+    opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
+    opwright_walk diff_src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_R_step_ = sizes_->diff_src_R[sizes_->R_rank - 1];
+    opwright_walk diff_dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_K_step_ = sizes_->diff_dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
@@ -158,9 +168,9 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
         const int64_t k_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
-        const int64_t src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K);
-        const int64_t diff_src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K);
-        const int64_t diff_dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K);
+        const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
+        const int64_t diff_src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_);
+        const int64_t diff_dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_);
         for (int64_t k = begin_; k < end_; ++k) {
             dst_zeros[k - begin_] = 0.0f;
         }
@@ -183,7 +193,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
@@ -236,7 +246,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
@@ -288,7 +298,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
@@ -340,7 +350,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
@@ -394,7 +404,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
@@ -447,7 +457,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                     for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
                         some_ = opwright_min(R_inner_ - round_, 128 - terms_);
                         for (int64_t r = round_; r < round_ + some_; ++r) {
@@ -487,8 +497,8 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
             }
         }
         for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-            const int64_t diff_src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R);
-            const int64_t src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R);
+            const int64_t diff_src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_);
+            const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
             for (int64_t r = 0; r < R_inner_; ++r) {
                 for (int64_t k = begin_; k < end_; k += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - k);

@@ -26,8 +26,11 @@ static void reduce_sum_backward_f32_0_r(void *context_, int64_t part_)
     const float *const diff_dst = call_->diff_dst;
     const opwright_reduce_sum_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk diff_src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_R_step_ = sizes_->diff_src_R[sizes_->R_rank - 1];
+    opwright_walk diff_dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_K_step_ = sizes_->diff_dst_K[sizes_->K_rank - 1];
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
@@ -46,11 +49,11 @@ static void reduce_sum_backward_f32_0_r(void *context_, int64_t part_)
         int64_t k = rest_2_ % K_inner_;
         int64_t k_row_ = rest_2_ / K_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K);
+            const int64_t diff_dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_);
             const int64_t r = at_ * block_;
             const int64_t n_ = opwright_min(block_, R_inner_ - r);
             float diff_src_room_[512];
-            float * diff_src_first_ = call_->diff_src + (opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K) + k * diff_src_K_step_ + opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R) + r * diff_src_R_step_);
+            float * diff_src_first_ = call_->diff_src + (opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_) + k * diff_src_K_step_ + opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_) + r * diff_src_R_step_);
             float *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
             const int64_t whole_ = n_ / 16 * 16;
             const int past_ = opwright_past(diff_src_row_, diff_src_R_step_, n_ * 4, total_);
@@ -90,8 +93,11 @@ static void reduce_sum_backward_f32_0_k(void *context_, int64_t part_)
     float *const diff_src = call_->diff_src;
     const opwright_reduce_sum_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk diff_src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_K_step_ = sizes_->diff_src_K[sizes_->K_rank - 1];
+    opwright_walk diff_src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_R_step_ = sizes_->diff_src_R[sizes_->R_rank - 1];
+    opwright_walk diff_dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_K_step_ = sizes_->diff_dst_K[sizes_->K_rank - 1];
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
@@ -111,9 +117,9 @@ static void reduce_sum_backward_f32_0_k(void *context_, int64_t part_)
         int64_t k_row_ = rest_2_ / R_rows_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t to_ = opwright_min(R_inner_, from_ + end_task_ - task_);
-            const int64_t diff_src_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K);
-            const int64_t diff_src_R_r_at_ = opwright_row_offset(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R);
-            const int64_t diff_dst_K_k_at_ = opwright_row_offset(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K);
+            const int64_t diff_src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_);
+            const int64_t diff_src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_);
+            const int64_t diff_dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_);
             for (int64_t r = from_; r < to_; ++r) {
                 const int64_t k = at_ * block_;
                 const int64_t n_ = opwright_min(block_, K_inner_ - k);

@@ -27,7 +27,9 @@ static void reorder_backward_f32_0_x(void *context_, int64_t part_)
     const opwright_reorder_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     if (!opwright_moved_f32(diff_src, diff_dst, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, sizes_->diff_dst_X, part_, parts_)) {
+        opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
         const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
+        opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
         const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
         const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
         const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -40,11 +42,11 @@ static void reorder_backward_f32_0_x(void *context_, int64_t part_)
             const int64_t x = opwright_rest_by(task_, blocks_) * block_;
             const int64_t n_ = opwright_min(block_, X_inner_ - x);
             float diff_src_room_[512];
-            float * diff_src_first_ = diff_src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X) + x * diff_src_X_step_);
+            float * diff_src_first_ = diff_src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_) + x * diff_src_X_step_);
             float *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
             const int past_ = opwright_past(diff_src_row_, diff_src_X_step_, n_ * 4, total_);
             float diff_dst_room_[512];
-            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
+            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_) + x * diff_dst_X_step_), diff_dst_X_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
             opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 4, past_);
             opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
         }

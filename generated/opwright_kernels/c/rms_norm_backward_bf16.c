@@ -43,21 +43,32 @@ static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p0__step_ = sizes_->gamma_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk gamma_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p1__step_ = sizes_->gamma_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    opwright_walk diff_src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t gamma_by_ = gamma_C_p1__step_ != 0;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
@@ -69,9 +80,9 @@ static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
         int64_t b = first_task_ % B_inner_;
         int64_t b_row_ = first_task_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+            const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
             float total = 0.0f;
             float total_sum = 0.0f;
             float diff_total = 0.0f;
@@ -84,14 +95,14 @@ static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
                 sums_1_[j_] = 0.0f;
             }
             for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                 for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                     for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                        const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                        const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                         for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
                             opwright_bf16 src_room_[512];
@@ -124,16 +135,16 @@ static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
             sqrt_of_total[b_row_ * B_inner_ + b] = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
             diff_total = -0.5f * total_sum / ((total / (float)C_cells_ + (float)epsilon) * sqrt_of_total[b_row_ * B_inner_ + b] * (float)C_cells_);
             for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                const int64_t diff_src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_);
-                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                const int64_t diff_src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_, &diff_src_C_p0__c_p0__at_walk_);
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
                 for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                     for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                        const int64_t diff_src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_);
-                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                        const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                        const int64_t diff_src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_, &diff_src_C_p1__c_p1__at_walk_);
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                        const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                         for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
                             opwright_bf16 diff_src_room_[512];
@@ -187,21 +198,32 @@ static void rms_norm_backward_bf16_0_c_p0_(void *context_, int64_t part_)
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p0__step_ = sizes_->gamma_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk gamma_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p1__step_ = sizes_->gamma_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    opwright_walk diff_src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t gamma_by_ = gamma_C_p0__step_ != 0;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
@@ -213,9 +235,9 @@ static void rms_norm_backward_bf16_0_c_p0_(void *context_, int64_t part_)
         int64_t b = first_task_ % B_inner_;
         int64_t b_row_ = first_task_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+            const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
             float total = 0.0f;
             float total_sum = 0.0f;
             float diff_total = 0.0f;
@@ -228,13 +250,13 @@ static void rms_norm_backward_bf16_0_c_p0_(void *context_, int64_t part_)
                 sums_1_[j_] = 0.0f;
             }
             for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                    const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
                         for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
@@ -268,15 +290,15 @@ static void rms_norm_backward_bf16_0_c_p0_(void *context_, int64_t part_)
             sqrt_of_total[b_row_ * B_inner_ + b] = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
             diff_total = -0.5f * total_sum / ((total / (float)C_cells_ + (float)epsilon) * sqrt_of_total[b_row_ * B_inner_ + b] * (float)C_cells_);
             for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                const int64_t diff_src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_);
-                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                const int64_t diff_src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_, &diff_src_C_p0__c_p0__at_walk_);
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t diff_src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_);
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    const int64_t diff_src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_, &diff_src_C_p1__c_p1__at_walk_);
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                    const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
                         for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
@@ -334,21 +356,32 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p0__step_ = sizes_->gamma_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk gamma_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p1__step_ = sizes_->gamma_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    opwright_walk diff_src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && diff_dst_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : opwright_min(opwright_apart(src_B_step_, diff_dst_B_step_), opwright_apart(diff_src_B_step_, 1)));
@@ -359,9 +392,9 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
         const int64_t b_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+        const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
         for (int64_t b = begin_; b < end_; ++b) {
             total[b - begin_] = 0.0f;
         }
@@ -384,14 +417,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -449,14 +482,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -512,14 +545,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -575,14 +608,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -640,14 +673,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -705,14 +738,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -780,16 +813,16 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
             }
         }
         for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-            const int64_t diff_src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_);
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_, &diff_src_C_p0__c_p0__at_walk_);
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+            const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
             for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t diff_src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_);
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    const int64_t diff_src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_, &diff_src_C_p1__c_p1__at_walk_);
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                    const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
                         for (int64_t b = begin_; b < end_; b += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - b);
@@ -836,12 +869,19 @@ static void rms_norm_backward_bf16_1_c_p1_(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -853,20 +893,20 @@ static void rms_norm_backward_bf16_1_c_p1_(void *context_, int64_t part_)
         int64_t c_p0_ = first_task_ % C_p0__inner_;
         int64_t c_p0__row_ = first_task_ / C_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                 for (int64_t b = 0; b < B_inner_; ++b) {
                     for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                         for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
                             opwright_bf16 diff_dst_room_[512];
@@ -888,7 +928,7 @@ static void rms_norm_backward_bf16_1_c_p1_(void *context_, int64_t part_)
                 }
             }
             diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
-            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
+            call_->diff_gamma[opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
             c_p0_ += 1;
             if (c_p0_ == C_p0__inner_) {
                 c_p0_ = 0;
@@ -920,11 +960,17 @@ static void rms_norm_backward_bf16_1_c_p1__pieces(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -938,20 +984,20 @@ static void rms_norm_backward_bf16_1_c_p1__pieces(void *context_, int64_t part_)
         int64_t c_p0_ = rest_1_ % C_p0__inner_;
         int64_t c_p0__row_ = rest_1_ / C_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                 for (int64_t b = 0; b < B_inner_; ++b) {
                     for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                         for (int64_t c_p1_ = opwright_share(C_p1__inner_, piece_, pieces_); c_p1_ < opwright_share(C_p1__inner_, piece_ + 1, pieces_); c_p1_ += block_) {
                             const int64_t n_ = opwright_min(block_, opwright_share(C_p1__inner_, piece_ + 1, pieces_) - c_p1_);
                             opwright_bf16 diff_dst_room_[512];
@@ -993,6 +1039,7 @@ static void rms_norm_backward_bf16_1_c_p1__joined(void *context_, int64_t part_)
     const opwright_rms_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t pieces_ = call_->pieces_;
+    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -1007,7 +1054,7 @@ static void rms_norm_backward_bf16_1_c_p1__joined(void *context_, int64_t part_)
             for (int64_t piece_ = 0; piece_ < pieces_; ++piece_) {
                 diff_gamma_sum_ += ((float *)call_->partials_)[task_ * pieces_ + piece_];
             }
-            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
+            call_->diff_gamma[opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
             c_p0_ += 1;
             if (c_p0_ == C_p0__inner_) {
                 c_p0_ = 0;
@@ -1031,12 +1078,19 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -1048,9 +1102,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
         const int64_t c_p0__row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_p0__inner_);
-        const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
-        const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-        const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+        const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_);
+        const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+        const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
         if (diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1) {
             for (int64_t c_p0_ = begin_; c_p0_ < begin_ + (end_ - begin_) / 256 * 256; c_p0_ += 256) {
                 const int64_t n_ = 256;
@@ -1063,12 +1117,12 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1130,12 +1184,12 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1196,12 +1250,12 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1261,12 +1315,12 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1328,12 +1382,12 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1395,12 +1449,12 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1467,12 +1521,19 @@ static void rms_norm_backward_bf16_1_b(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -1484,19 +1545,19 @@ static void rms_norm_backward_bf16_1_b(void *context_, int64_t part_)
         int64_t c_p0_ = first_task_ % C_p0__inner_;
         int64_t c_p0__row_ = first_task_ / C_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
                         for (int64_t b = 0; b < B_inner_; b += block_) {
                             const int64_t n_ = opwright_min(block_, B_inner_ - b);
@@ -1519,7 +1580,7 @@ static void rms_norm_backward_bf16_1_b(void *context_, int64_t part_)
                 }
             }
             diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
-            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
+            call_->diff_gamma[opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
             c_p0_ += 1;
             if (c_p0_ == C_p0__inner_) {
                 c_p0_ = 0;
@@ -1551,11 +1612,17 @@ static void rms_norm_backward_bf16_1_b_pieces(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -1569,19 +1636,19 @@ static void rms_norm_backward_bf16_1_b_pieces(void *context_, int64_t part_)
         int64_t c_p0_ = rest_1_ % C_p0__inner_;
         int64_t c_p0__row_ = rest_1_ / C_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
                         for (int64_t b = opwright_share(B_inner_, piece_, pieces_); b < opwright_share(B_inner_, piece_ + 1, pieces_); b += block_) {
                             const int64_t n_ = opwright_min(block_, opwright_share(B_inner_, piece_ + 1, pieces_) - b);
@@ -1624,6 +1691,7 @@ static void rms_norm_backward_bf16_1_b_joined(void *context_, int64_t part_)
     const opwright_rms_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t pieces_ = call_->pieces_;
+    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -1638,7 +1706,7 @@ static void rms_norm_backward_bf16_1_b_joined(void *context_, int64_t part_)
             for (int64_t piece_ = 0; piece_ < pieces_; ++piece_) {
                 diff_gamma_sum_ += ((float *)call_->partials_)[task_ * pieces_ + piece_];
             }
-            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
+            call_->diff_gamma[opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_) + c_p0_ * diff_gamma_C_p0__step_] = opwright_to_bf16(diff_gamma_sum_);
             c_p0_ += 1;
             if (c_p0_ == C_p0__inner_) {
                 c_p0_ = 0;

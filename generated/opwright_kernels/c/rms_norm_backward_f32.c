@@ -43,21 +43,32 @@ static void rms_norm_backward_f32_0_c_p1_(void *context_, int64_t part_)
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p0__step_ = sizes_->gamma_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk gamma_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p1__step_ = sizes_->gamma_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    opwright_walk diff_src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = src_C_p1__step_ == 1 && diff_dst_C_p1__step_ == 1 && gamma_C_p1__step_ == 1 && diff_src_C_p1__step_ == 1 ? 1073741824 : opwright_min(opwright_apart(src_C_p1__step_, diff_dst_C_p1__step_), opwright_apart(gamma_C_p1__step_, diff_src_C_p1__step_));
@@ -68,9 +79,9 @@ static void rms_norm_backward_f32_0_c_p1_(void *context_, int64_t part_)
         int64_t b = first_task_ % B_inner_;
         int64_t b_row_ = first_task_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+            const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
             float total = 0.0f;
             float total_sum = 0.0f;
             float diff_total = 0.0f;
@@ -83,14 +94,14 @@ static void rms_norm_backward_f32_0_c_p1_(void *context_, int64_t part_)
                 sums_1_[j_] = 0.0f;
             }
             for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                 for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                     for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                        const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                        const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                         for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
                             float src_room_[512];
@@ -123,16 +134,16 @@ static void rms_norm_backward_f32_0_c_p1_(void *context_, int64_t part_)
             sqrt_of_total[b_row_ * B_inner_ + b] = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
             diff_total = -0.5f * total_sum / ((total / (float)C_cells_ + (float)epsilon) * sqrt_of_total[b_row_ * B_inner_ + b] * (float)C_cells_);
             for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                const int64_t diff_src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_);
-                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                const int64_t diff_src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_, &diff_src_C_p0__c_p0__at_walk_);
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
                 for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                     for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                        const int64_t diff_src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_);
-                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                        const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                        const int64_t diff_src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_, &diff_src_C_p1__c_p1__at_walk_);
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                        const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                         for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
                             float diff_src_room_[512];
@@ -177,21 +188,32 @@ static void rms_norm_backward_f32_0_c_p0_(void *context_, int64_t part_)
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p0__step_ = sizes_->gamma_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk gamma_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p1__step_ = sizes_->gamma_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    opwright_walk diff_src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = src_C_p0__step_ == 1 && diff_dst_C_p0__step_ == 1 && gamma_C_p0__step_ == 1 && diff_src_C_p0__step_ == 1 ? 1073741824 : opwright_min(opwright_apart(src_C_p0__step_, diff_dst_C_p0__step_), opwright_apart(gamma_C_p0__step_, diff_src_C_p0__step_));
@@ -202,9 +224,9 @@ static void rms_norm_backward_f32_0_c_p0_(void *context_, int64_t part_)
         int64_t b = first_task_ % B_inner_;
         int64_t b_row_ = first_task_ / B_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-            const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-            const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+            const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
             float total = 0.0f;
             float total_sum = 0.0f;
             float diff_total = 0.0f;
@@ -217,13 +239,13 @@ static void rms_norm_backward_f32_0_c_p0_(void *context_, int64_t part_)
                 sums_1_[j_] = 0.0f;
             }
             for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                    const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
                         for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
@@ -257,15 +279,15 @@ static void rms_norm_backward_f32_0_c_p0_(void *context_, int64_t part_)
             sqrt_of_total[b_row_ * B_inner_ + b] = opwright_sqrt_f32(total / (float)C_cells_ + (float)epsilon);
             diff_total = -0.5f * total_sum / ((total / (float)C_cells_ + (float)epsilon) * sqrt_of_total[b_row_ * B_inner_ + b] * (float)C_cells_);
             for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                const int64_t diff_src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_);
-                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-                const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+                const int64_t diff_src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_, &diff_src_C_p0__c_p0__at_walk_);
+                const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
+                const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t diff_src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_);
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    const int64_t diff_src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_, &diff_src_C_p1__c_p1__at_walk_);
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                    const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
                         for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; c_p0_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p0__inner_ - c_p0_);
@@ -314,21 +336,32 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p0__step_ = sizes_->gamma_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk gamma_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_p1__step_ = sizes_->gamma_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    opwright_walk diff_src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p0__step_ = sizes_->diff_src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_p1__step_ = sizes_->diff_src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, src_B_step_ == 1 && diff_dst_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : opwright_min(opwright_apart(src_B_step_, diff_dst_B_step_), opwright_apart(diff_src_B_step_, 1)));
@@ -339,9 +372,9 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
         const int64_t b_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-        const int64_t diff_src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B);
+        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+        const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
         for (int64_t b = begin_; b < end_; ++b) {
             total[b - begin_] = 0.0f;
         }
@@ -364,14 +397,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -429,14 +462,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -492,14 +525,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -555,14 +588,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -620,14 +653,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -685,14 +718,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-                    const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
-                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-                    const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
+                    const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+                    const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+                    const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
                     for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -760,16 +793,16 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
             }
         }
         for (int64_t c_p0__row_ = 0; c_p0__row_ < C_p0__rows_; ++c_p0__row_) {
-            const int64_t diff_src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_);
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_src_C_p0_, &diff_src_C_p0__c_p0__at_walk_);
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+            const int64_t gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->gamma_C_p0_, &gamma_C_p0__c_p0__at_walk_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
             for (int64_t c_p0_ = 0; c_p0_ < C_p0__inner_; ++c_p0_) {
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t diff_src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_);
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t gamma_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    const int64_t diff_src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_src_C_p1_, &diff_src_C_p1__c_p1__at_walk_);
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                    const int64_t gamma_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->gamma_C_p1_, &gamma_C_p1__c_p1__at_walk_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
                         for (int64_t b = begin_; b < end_; b += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - b);
@@ -817,12 +850,19 @@ static void rms_norm_backward_f32_1_c_p1_(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -834,20 +874,20 @@ static void rms_norm_backward_f32_1_c_p1_(void *context_, int64_t part_)
         int64_t c_p0_ = first_task_ % C_p0__inner_;
         int64_t c_p0__row_ = first_task_ / C_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                 for (int64_t b = 0; b < B_inner_; ++b) {
                     for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                         for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; c_p1_ += block_) {
                             const int64_t n_ = opwright_min(block_, C_p1__inner_ - c_p1_);
                             float diff_dst_room_[512];
@@ -869,7 +909,7 @@ static void rms_norm_backward_f32_1_c_p1_(void *context_, int64_t part_)
                 }
             }
             diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
-            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
+            call_->diff_gamma[opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_) + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
             c_p0_ += 1;
             if (c_p0_ == C_p0__inner_) {
                 c_p0_ = 0;
@@ -901,11 +941,17 @@ static void rms_norm_backward_f32_1_c_p1__pieces(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -919,20 +965,20 @@ static void rms_norm_backward_f32_1_c_p1__pieces(void *context_, int64_t part_)
         int64_t c_p0_ = rest_1_ % C_p0__inner_;
         int64_t c_p0__row_ = rest_1_ / C_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                 for (int64_t b = 0; b < B_inner_; ++b) {
                     for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                        const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                        const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                        const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                         for (int64_t c_p1_ = opwright_share(C_p1__inner_, piece_, pieces_); c_p1_ < opwright_share(C_p1__inner_, piece_ + 1, pieces_); c_p1_ += block_) {
                             const int64_t n_ = opwright_min(block_, opwright_share(C_p1__inner_, piece_ + 1, pieces_) - c_p1_);
                             float diff_dst_room_[512];
@@ -974,6 +1020,7 @@ static void rms_norm_backward_f32_1_c_p1__joined(void *context_, int64_t part_)
     const opwright_rms_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t pieces_ = call_->pieces_;
+    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -988,7 +1035,7 @@ static void rms_norm_backward_f32_1_c_p1__joined(void *context_, int64_t part_)
             for (int64_t piece_ = 0; piece_ < pieces_; ++piece_) {
                 diff_gamma_sum_ += ((float *)call_->partials_)[task_ * pieces_ + piece_];
             }
-            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
+            call_->diff_gamma[opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_) + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
             c_p0_ += 1;
             if (c_p0_ == C_p0__inner_) {
                 c_p0_ = 0;
@@ -1012,12 +1059,19 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -1029,9 +1083,9 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
         const int64_t c_p0__row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_p0__inner_);
-        const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_);
-        const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-        const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+        const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_);
+        const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+        const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
         if (diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1) {
             for (int64_t c_p0_ = begin_; c_p0_ < begin_ + (end_ - begin_) / 256 * 256; c_p0_ += 256) {
                 const int64_t n_ = 256;
@@ -1044,12 +1098,12 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1116,12 +1170,12 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1187,12 +1241,12 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1257,12 +1311,12 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1329,12 +1383,12 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1401,12 +1455,12 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                    const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                    const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                    const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                    const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                     for (int64_t b = 0; b < B_inner_; ++b) {
                         for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                            const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                            const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                            const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
                                 some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
                                 for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
@@ -1478,12 +1532,19 @@ static void rms_norm_backward_f32_1_b(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -1495,19 +1556,19 @@ static void rms_norm_backward_f32_1_b(void *context_, int64_t part_)
         int64_t c_p0_ = first_task_ % C_p0__inner_;
         int64_t c_p0__row_ = first_task_ / C_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
                         for (int64_t b = 0; b < B_inner_; b += block_) {
                             const int64_t n_ = opwright_min(block_, B_inner_ - b);
@@ -1530,7 +1591,7 @@ static void rms_norm_backward_f32_1_b(void *context_, int64_t part_)
                 }
             }
             diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
-            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
+            call_->diff_gamma[opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_) + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
             c_p0_ += 1;
             if (c_p0_ == C_p0__inner_) {
                 c_p0_ = 0;
@@ -1562,11 +1623,17 @@ static void rms_norm_backward_f32_1_b_pieces(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p0__step_ = sizes_->diff_dst_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk diff_dst_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_C_p1__step_ = sizes_->diff_dst_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
+    opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -1580,19 +1647,19 @@ static void rms_norm_backward_f32_1_b_pieces(void *context_, int64_t part_)
         int64_t c_p0_ = rest_1_ % C_p0__inner_;
         int64_t c_p0__row_ = rest_1_ / C_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_);
-            const int64_t src_C_p0__c_p0__at_ = opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_);
+            const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
+            const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
             for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
-                const int64_t diff_dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B);
-                const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
+                const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
-                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_);
-                    const int64_t src_C_p1__c_p1__at_ = opwright_row_offset(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_);
+                    const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
+                    const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
                         for (int64_t b = opwright_share(B_inner_, piece_, pieces_); b < opwright_share(B_inner_, piece_ + 1, pieces_); b += block_) {
                             const int64_t n_ = opwright_min(block_, opwright_share(B_inner_, piece_ + 1, pieces_) - b);
@@ -1635,6 +1702,7 @@ static void rms_norm_backward_f32_1_b_joined(void *context_, int64_t part_)
     const opwright_rms_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     const int64_t pieces_ = call_->pieces_;
+    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
@@ -1649,7 +1717,7 @@ static void rms_norm_backward_f32_1_b_joined(void *context_, int64_t part_)
             for (int64_t piece_ = 0; piece_ < pieces_; ++piece_) {
                 diff_gamma_sum_ += ((float *)call_->partials_)[task_ * pieces_ + piece_];
             }
-            call_->diff_gamma[opwright_row_offset(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_) + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
+            call_->diff_gamma[opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_) + c_p0_ * diff_gamma_C_p0__step_] = diff_gamma_sum_;
             c_p0_ += 1;
             if (c_p0_ == C_p0__inner_) {
                 c_p0_ = 0;

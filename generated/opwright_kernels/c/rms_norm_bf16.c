@@ -31,12 +31,17 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
+    opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    opwright_walk dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
+    opwright_walk gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
     const int64_t gamma_by_ = gamma_C_step_ != 0;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
@@ -58,8 +63,8 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
             float shared_0__of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 b_of_[t_] = b;
-                src_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-                dst_B_b_at__of_[t_] = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+                src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
                 total_of_[t_] = 0.0f;
                 shared_0__of_[t_] = 0.0f;
                 b += 1;
@@ -74,7 +79,7 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
                     sums_0_[j_] = 0.0f;
                 }
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         opwright_bf16 src_room_[512];
@@ -97,9 +102,9 @@ static void rms_norm_bf16_0_c(void *context_, int64_t part_)
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
-                    const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C, &dst_C_c_at_walk_);
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         opwright_bf16 dst_room_[512];
@@ -144,10 +149,15 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    opwright_walk dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
+    opwright_walk gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
@@ -159,8 +169,8 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
         const int64_t b_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
-        const int64_t src_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B);
-        const int64_t dst_B_b_at_ = opwright_row_offset(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B);
+        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+        const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
         if (src_B_step_ == 1) {
             for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
                 const int64_t n_ = 256;
@@ -173,7 +183,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -224,7 +234,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -275,7 +285,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -325,7 +335,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -377,7 +387,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -428,7 +438,7 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
                 int64_t begun_ = 0;
                 int64_t some_ = 0;
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                    const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
                         some_ = opwright_min(C_inner_ - round_, 128 - terms_);
                         for (int64_t c = round_; c < round_ + some_; ++c) {
@@ -470,9 +480,9 @@ static void rms_norm_bf16_0_b(void *context_, int64_t part_)
             }
         }
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-            const int64_t dst_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C);
-            const int64_t gamma_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C);
-            const int64_t src_C_c_at_ = opwright_row_offset(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C);
+            const int64_t dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C, &dst_C_c_at_walk_);
+            const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+            const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);

@@ -41,17 +41,29 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p3_(void *conte
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
+    opwright_walk cond_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p0__step_ = sizes_->cond_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk cond_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p1__step_ = sizes_->cond_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk cond_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p2__step_ = sizes_->cond_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk cond_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p3__step_ = sizes_->cond_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk diff_dst_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_dst_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk diff_dst_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_dst_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk diff_src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
@@ -63,30 +75,30 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p3_(void *conte
         int64_t x_p0_ = first_task_ % X_p0__inner_;
         int64_t x_p0__row_ = first_task_ / X_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t cond_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->cond_X_p0_);
-            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
+            const int64_t cond_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->cond_X_p0_, &cond_X_p0__x_p0__at_walk_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_, &diff_dst_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_, &diff_src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_, &diff_src_1_X_p0__x_p0__at_walk_);
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t cond_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_);
-                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                const int64_t cond_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_, &cond_X_p2__x_p2__at_walk_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
                         sums_0_[j_] = 0.0f;
                     }
                     for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                        const int64_t cond_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_);
-                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                        const int64_t cond_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_, &cond_X_p1__x_p1__at_walk_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                         for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                             for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                 for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; x_p3_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
                                     uint8_t cond_room_[512];
@@ -115,20 +127,20 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p3_(void *conte
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t cond_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_);
-                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                const int64_t cond_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_, &cond_X_p1__x_p1__at_walk_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     float sums_1_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
                         sums_1_[j_] = 0.0f;
                     }
                     for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                        const int64_t cond_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_);
-                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                        const int64_t cond_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_, &cond_X_p2__x_p2__at_walk_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                         for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                             for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                 for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; x_p3_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
                                     uint8_t cond_room_[512];
@@ -152,13 +164,13 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p3_(void *conte
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = opwright_to_bf16(diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_]);
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = opwright_to_bf16(diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_]);
                 }
@@ -189,17 +201,29 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
+    opwright_walk cond_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p0__step_ = sizes_->cond_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk cond_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p1__step_ = sizes_->cond_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk cond_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p2__step_ = sizes_->cond_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk cond_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p3__step_ = sizes_->cond_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk diff_dst_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_dst_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk diff_dst_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_dst_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk diff_src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
@@ -211,18 +235,18 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
         int64_t x_p0_ = first_task_ % X_p0__inner_;
         int64_t x_p0__row_ = first_task_ / X_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t cond_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->cond_X_p0_);
-            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
+            const int64_t cond_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->cond_X_p0_, &cond_X_p0__x_p0__at_walk_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_, &diff_dst_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_, &diff_src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_, &diff_src_1_X_p0__x_p0__at_walk_);
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t cond_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_);
-                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                const int64_t cond_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_, &cond_X_p2__x_p2__at_walk_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                 if (cond_X_p2__step_ == 1 && diff_dst_X_p2__step_ == 1) {
                     for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 256 * 256; x_p2_ += 256) {
                         const int64_t n_ = 256;
@@ -234,12 +258,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t cond_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_);
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                            const int64_t cond_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_, &cond_X_p1__x_p1__at_walk_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -279,12 +303,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t cond_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_);
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                            const int64_t cond_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_, &cond_X_p1__x_p1__at_walk_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -322,12 +346,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t cond_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_);
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                            const int64_t cond_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_, &cond_X_p1__x_p1__at_walk_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -365,12 +389,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t cond_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_);
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                            const int64_t cond_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_, &cond_X_p1__x_p1__at_walk_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -410,12 +434,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t cond_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_);
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                            const int64_t cond_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_, &cond_X_p1__x_p1__at_walk_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -455,12 +479,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                            const int64_t cond_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_);
-                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                            const int64_t cond_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_, &cond_X_p1__x_p1__at_walk_);
+                            const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                             for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -498,19 +522,19 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t cond_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_);
-                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                const int64_t cond_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_, &cond_X_p1__x_p1__at_walk_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
                         sums_0_[j_] = 0.0f;
                     }
                     for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                        const int64_t cond_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_);
-                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                        const int64_t cond_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_, &cond_X_p2__x_p2__at_walk_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                            const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                             for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
                                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
@@ -535,7 +559,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
                     const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
                     opwright_bf16 diff_src_0_room_[512];
@@ -554,7 +578,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = opwright_to_bf16(diff_src_1_sum_[x_p1__row_ * X_p1__inner_ + x_p1_]);
                 }
@@ -585,17 +609,29 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
+    opwright_walk cond_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p0__step_ = sizes_->cond_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk cond_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p1__step_ = sizes_->cond_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk cond_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p2__step_ = sizes_->cond_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk cond_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t cond_X_p3__step_ = sizes_->cond_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk diff_dst_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_dst_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk diff_dst_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_dst_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
+    opwright_walk diff_src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
@@ -607,29 +643,29 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
         int64_t x_p0_ = first_task_ % X_p0__inner_;
         int64_t x_p0__row_ = first_task_ / X_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t cond_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->cond_X_p0_);
-            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
-            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
+            const int64_t cond_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->cond_X_p0_, &cond_X_p0__x_p0__at_walk_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_, &diff_dst_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_, &diff_src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_, &diff_src_1_X_p0__x_p0__at_walk_);
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_] = 0.0f;
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t cond_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_);
-                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                const int64_t cond_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_, &cond_X_p2__x_p2__at_walk_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
                         sums_0_[j_] = 0.0f;
                     }
                     for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                        const int64_t cond_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_);
-                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                        const int64_t cond_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_, &cond_X_p1__x_p1__at_walk_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                            const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                             for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
                                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
@@ -659,8 +695,8 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t cond_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_);
-                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                const int64_t cond_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->cond_X_p1_, &cond_X_p1__x_p1__at_walk_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                 if (cond_X_p1__step_ == 1 && diff_dst_X_p1__step_ == 1) {
                     for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 256 * 256; x_p1_ += 256) {
                         const int64_t n_ = 256;
@@ -672,12 +708,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t cond_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_);
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                            const int64_t cond_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_, &cond_X_p2__x_p2__at_walk_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -717,12 +753,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t cond_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_);
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                            const int64_t cond_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_, &cond_X_p2__x_p2__at_walk_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -760,12 +796,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t cond_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_);
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                            const int64_t cond_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_, &cond_X_p2__x_p2__at_walk_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -803,12 +839,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t cond_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_);
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                            const int64_t cond_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_, &cond_X_p2__x_p2__at_walk_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -848,12 +884,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t cond_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_);
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                            const int64_t cond_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_, &cond_X_p2__x_p2__at_walk_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -893,12 +929,12 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
                         for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                            const int64_t cond_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_);
-                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                            const int64_t cond_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->cond_X_p2_, &cond_X_p2__x_p2__at_walk_);
+                            const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                             for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                                 for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                    const int64_t cond_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_);
-                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                    const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
+                                    const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
                                         some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
                                         for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
@@ -931,13 +967,13 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = opwright_to_bf16(diff_src_0_sum_[x_p2__row_ * X_p2__inner_ + x_p2_]);
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
                     const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
                     opwright_bf16 diff_src_1_room_[512];

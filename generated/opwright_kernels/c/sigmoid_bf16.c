@@ -25,7 +25,9 @@ static void sigmoid_bf16_0_x(void *context_, int64_t part_)
     opwright_bf16 *const dst = call_->dst;
     const opwright_sigmoid_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -35,13 +37,13 @@ static void sigmoid_bf16_0_x(void *context_, int64_t part_)
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t x_row_ = opwright_floor_by(task_, blocks_);
-        const int64_t dst_X_x_at_ = opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X);
+        const int64_t dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_);
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float wide_[512];
         opwright_fetch(dst + (dst_X_x_at_ + x * dst_X_step_), n_ * 2);
         opwright_bf16 src_room_[512];
-        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
+        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
         opwright_fetch(src_row_ + n_, n_ * 2);
         float made_0_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {

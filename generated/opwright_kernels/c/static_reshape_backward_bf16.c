@@ -32,6 +32,7 @@ static void static_reshape_backward_bf16_0_y(void *context_, int64_t part_)
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_cells_ = X_rows_ * X_inner_;
+    opwright_walk diff_dst_Y_y_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_Y_step_ = sizes_->diff_dst_Y[sizes_->Y_rank - 1];
     const int64_t total_ = 1;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -42,7 +43,7 @@ static void static_reshape_backward_bf16_0_y(void *context_, int64_t part_)
             }
         }
         for (int64_t y_row_ = 0; y_row_ < Y_rows_; ++y_row_) {
-            const int64_t diff_dst_Y_y_at_ = opwright_row_offset(y_row_, sizes_->Y_rank, sizes_->Y_extents, sizes_->diff_dst_Y);
+            const int64_t diff_dst_Y_y_at_ = opwright_walked(y_row_, sizes_->Y_rank, sizes_->Y_extents, sizes_->diff_dst_Y, &diff_dst_Y_y_at_walk_);
             for (int64_t y = 0; y < Y_inner_; ++y) {
                 if (y_row_ * Y_inner_ + y >= 0 && y_row_ * Y_inner_ + y < X_cells_) {
                     diff_src_sum_[y_row_ * Y_inner_ + y] += opwright_from_bf16(diff_dst[diff_dst_Y_y_at_ + y * diff_dst_Y_step_]);
@@ -58,6 +59,7 @@ static void static_reshape_backward_bf16_1_diff_src_X_(void *context_, int64_t p
     const opwright_static_reshape_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const diff_src_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_src_sum__at);
+    opwright_walk diff_src_X_diff_src_X__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -70,7 +72,7 @@ static void static_reshape_backward_bf16_1_diff_src_X_(void *context_, int64_t p
         const int64_t diff_src_X_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - diff_src_X_);
         opwright_bf16 diff_src_room_[512];
-        opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_row_offset(diff_src_X__row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X) + diff_src_X_ * diff_src_X_step_);
+        opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_walked(diff_src_X__row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_diff_src_X__at_walk_) + diff_src_X_ * diff_src_X_step_);
         opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
         const int64_t whole_ = n_ / 32 * 32;
         const int past_ = opwright_past(diff_src_row_, diff_src_X_step_, n_ * 2, total_);

@@ -25,6 +25,7 @@ static void static_reshape_bf16_0_y(void *context_, int64_t part_)
     const opwright_bf16 *const src = call_->src;
     const opwright_static_reshape_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_Y_y_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_Y_step_ = sizes_->dst_Y[sizes_->Y_rank - 1];
     const int64_t Y_inner_ = sizes_->Y_extents[sizes_->Y_rank - 1];
     const int64_t Y_rows_ = opwright_rows(sizes_->Y_rank, sizes_->Y_extents);
@@ -37,7 +38,7 @@ static void static_reshape_bf16_0_y(void *context_, int64_t part_)
         const int64_t y = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, Y_inner_ - y);
         opwright_bf16 dst_room_[512];
-        opwright_bf16 * dst_first_ = call_->dst + (opwright_row_offset(y_row_, sizes_->Y_rank, sizes_->Y_extents, sizes_->dst_Y) + y * dst_Y_step_);
+        opwright_bf16 * dst_first_ = call_->dst + (opwright_walked(y_row_, sizes_->Y_rank, sizes_->Y_extents, sizes_->dst_Y, &dst_Y_y_at_walk_) + y * dst_Y_step_);
         opwright_bf16 *restrict dst_row_ = dst_Y_step_ == 1 ? dst_first_ : dst_room_;
         const int past_ = opwright_past(dst_row_, dst_Y_step_, n_ * 2, total_);
         opwright_bf16 src_room_[512];

@@ -27,7 +27,9 @@ static void static_transpose_f16_0_x(void *context_, int64_t part_)
     const opwright_static_transpose_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     if (!opwright_moved_f16(dst, src, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, sizes_->src_X, part_, parts_)) {
+        opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
         const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+        opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
         const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
         const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
         const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -40,11 +42,11 @@ static void static_transpose_f16_0_x(void *context_, int64_t part_)
             const int64_t x = opwright_rest_by(task_, blocks_) * block_;
             const int64_t n_ = opwright_min(block_, X_inner_ - x);
             opwright_f16 dst_room_[512];
-            opwright_f16 * dst_first_ = dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_);
+            opwright_f16 * dst_first_ = dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_);
             opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
             const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 2, total_);
             opwright_f16 src_room_[512];
-            const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, past_ ? src_room_ : dst_row_);
+            const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, past_ ? src_room_ : dst_row_);
             opwright_put_row(dst_row_, src_row_, n_ * 2, past_);
             opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
         }

@@ -33,17 +33,25 @@ static void subtract_backward_f32_0_x_p3_(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     const int64_t X_p1__rows_ = opwright_rows(sizes_->X_p1__rank, sizes_->X_p1__extents);
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
+    opwright_walk diff_src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
     const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
+    opwright_walk diff_src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
+    opwright_walk diff_dst_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_dst_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk diff_dst_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_dst_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
@@ -55,31 +63,31 @@ static void subtract_backward_f32_0_x_p3_(void *context_, int64_t part_)
         int64_t x_p0_ = first_task_ % X_p0__inner_;
         int64_t x_p0__row_ = first_task_ / X_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
-            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_, &diff_src_1_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_, &diff_src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_, &diff_dst_X_p0__x_p0__at_walk_);
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = 0.0f;
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = 0.0f;
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
                     for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                         for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                             for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                 for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; x_p3_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
                                     float diff_dst_room_[512];
@@ -93,18 +101,18 @@ static void subtract_backward_f32_0_x_p3_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     float sums_1_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
                         sums_1_[j_] = 0.0f;
                     }
                     for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                         for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                             for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                                const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                 for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; x_p3_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
                                     float diff_dst_room_[512];
@@ -126,7 +134,7 @@ static void subtract_backward_f32_0_x_p3_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_];
                 }
@@ -150,17 +158,25 @@ static void subtract_backward_f32_0_x_p2_(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     const int64_t X_p1__rows_ = opwright_rows(sizes_->X_p1__rank, sizes_->X_p1__extents);
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
+    opwright_walk diff_src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
     const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
+    opwright_walk diff_src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
+    opwright_walk diff_dst_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_dst_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk diff_dst_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_dst_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
@@ -172,17 +188,17 @@ static void subtract_backward_f32_0_x_p2_(void *context_, int64_t part_)
         int64_t x_p0_ = first_task_ % X_p0__inner_;
         int64_t x_p0__row_ = first_task_ / X_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
-            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_, &diff_src_1_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_, &diff_src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_, &diff_dst_X_p0__x_p0__at_walk_);
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = 0.0f;
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
                     const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
                     float diff_src_0_room_[512];
@@ -195,13 +211,13 @@ static void subtract_backward_f32_0_x_p2_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
-                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                 for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                    const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                     for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                             for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
                                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
@@ -221,17 +237,17 @@ static void subtract_backward_f32_0_x_p2_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
                         sums_0_[j_] = 0.0f;
                     }
                     for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                        const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                             for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
                                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; x_p2_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
@@ -254,7 +270,7 @@ static void subtract_backward_f32_0_x_p2_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
                     diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] = diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_];
                 }
@@ -278,17 +294,25 @@ static void subtract_backward_f32_0_x_p1_(void *context_, int64_t part_)
     const int64_t parts_ = call_->parts_;
     const int64_t X_p1__rows_ = opwright_rows(sizes_->X_p1__rank, sizes_->X_p1__extents);
     const int64_t X_p1__inner_ = sizes_->X_p1__extents[sizes_->X_p1__rank - 1];
+    opwright_walk diff_src_1_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p0__step_ = sizes_->diff_src_1_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_1_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_1_X_p1__step_ = sizes_->diff_src_1_X_p1_[sizes_->X_p1__rank - 1];
     const int64_t X_p2__rows_ = opwright_rows(sizes_->X_p2__rank, sizes_->X_p2__extents);
     const int64_t X_p2__inner_ = sizes_->X_p2__extents[sizes_->X_p2__rank - 1];
+    opwright_walk diff_src_0_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p0__step_ = sizes_->diff_src_0_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_src_0_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_0_X_p2__step_ = sizes_->diff_src_0_X_p2_[sizes_->X_p2__rank - 1];
     const int64_t X_p3__rows_ = opwright_rows(sizes_->X_p3__rank, sizes_->X_p3__extents);
     const int64_t X_p3__inner_ = sizes_->X_p3__extents[sizes_->X_p3__rank - 1];
+    opwright_walk diff_dst_X_p0__x_p0__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p0__step_ = sizes_->diff_dst_X_p0_[sizes_->X_p0__rank - 1];
+    opwright_walk diff_dst_X_p1__x_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p1__step_ = sizes_->diff_dst_X_p1_[sizes_->X_p1__rank - 1];
+    opwright_walk diff_dst_X_p2__x_p2__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p2__step_ = sizes_->diff_dst_X_p2_[sizes_->X_p2__rank - 1];
+    opwright_walk diff_dst_X_p3__x_p3__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_p3__step_ = sizes_->diff_dst_X_p3_[sizes_->X_p3__rank - 1];
     const int64_t X_p0__rows_ = opwright_rows(sizes_->X_p0__rank, sizes_->X_p0__extents);
     const int64_t X_p0__inner_ = sizes_->X_p0__extents[sizes_->X_p0__rank - 1];
@@ -300,11 +324,11 @@ static void subtract_backward_f32_0_x_p1_(void *context_, int64_t part_)
         int64_t x_p0_ = first_task_ % X_p0__inner_;
         int64_t x_p0__row_ = first_task_ / X_p0__inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_);
-            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_);
-            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_row_offset(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_);
+            const int64_t diff_src_1_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_1_X_p0_, &diff_src_1_X_p0__x_p0__at_walk_);
+            const int64_t diff_src_0_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_src_0_X_p0_, &diff_src_0_X_p0__x_p0__at_walk_);
+            const int64_t diff_dst_X_p0__x_p0__at_ = opwright_walked(x_p0__row_, sizes_->X_p0__rank, sizes_->X_p0__extents, sizes_->diff_dst_X_p0_, &diff_dst_X_p0__x_p0__at_walk_);
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
                     const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
                     float diff_src_1_room_[512];
@@ -317,20 +341,20 @@ static void subtract_backward_f32_0_x_p1_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] = 0.0f;
                 }
             }
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
-                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_);
+                const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
+                const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                     opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
                     for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                        const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                             for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
                                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
@@ -345,13 +369,13 @@ static void subtract_backward_f32_0_x_p1_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
-                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
+                const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                 for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
-                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_row_offset(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_);
+                    const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                     for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
-                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_row_offset(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_);
+                            const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                             for (int64_t x_p3_ = 0; x_p3_ < X_p3__inner_; ++x_p3_) {
                                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
                                     const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
@@ -371,7 +395,7 @@ static void subtract_backward_f32_0_x_p1_(void *context_, int64_t part_)
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
-                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_row_offset(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_);
+                const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; x_p1_ += block_) {
                     const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
                     float diff_src_1_room_[512];

@@ -25,7 +25,9 @@ static void type_cast_backward_f16_f32_f16_0_x(void *context_, int64_t part_)
     const type_cast_backward_f16_f32_f16_call_ *const call_ = context_;
     const opwright_type_cast_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
+    opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -38,8 +40,8 @@ static void type_cast_backward_f16_f32_f16_0_x(void *context_, int64_t part_)
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float diff_dst_room_[512];
-        const float *restrict diff_dst_row_ = opwright_row_f32(call_->diff_dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X) + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-        opwright_put_wide_f16(diff_dst_row_, call_->diff_src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X) + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
+        const float *restrict diff_dst_row_ = opwright_row_f32(call_->diff_dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_) + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+        opwright_put_wide_f16(diff_dst_row_, call_->diff_src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_) + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
     }
 }
 

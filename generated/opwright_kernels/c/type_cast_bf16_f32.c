@@ -24,7 +24,9 @@ static void type_cast_bf16_f32_0_x(void *context_, int64_t part_)
     const type_cast_bf16_f32_call_ *const call_ = context_;
     const opwright_type_cast_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -37,12 +39,12 @@ static void type_cast_bf16_f32_0_x(void *context_, int64_t part_)
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float dst_room_[512];
-        float * dst_first_ = call_->dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_);
+        float * dst_first_ = call_->dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_);
         float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
         const int64_t whole_ = n_ / 32 * 32;
         const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 4, total_);
         opwright_bf16 src_room_[512];
-        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
+        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             float cells_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {

@@ -24,7 +24,9 @@ static void type_cast_f32_f16_0_x(void *context_, int64_t part_)
     const type_cast_f32_f16_call_ *const call_ = context_;
     const opwright_type_cast_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
+    opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
@@ -37,8 +39,8 @@ static void type_cast_f32_f16_0_x(void *context_, int64_t part_)
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
         float src_room_[512];
-        const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X) + x * src_X_step_), src_X_step_, n_, src_room_);
-        opwright_put_wide_f16(src_row_, call_->dst + (opwright_row_offset(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X) + x * dst_X_step_), dst_X_step_, n_, total_);
+        const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
+        opwright_put_wide_f16(src_row_, call_->dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_), dst_X_step_, n_, total_);
     }
 }
 

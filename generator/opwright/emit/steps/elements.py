@@ -335,10 +335,11 @@ class Elements:
         symbol, stride = axis.extent.id, f"{array.name}_{axis.name}"
         offset, step = f"{stride}_{letter.id}_at_", f"{stride}_step_"
         if offset not in self.task or step not in self.declared:
-            strides, rank = Member(SIZES, stride), Member(SIZES, f"{symbol}_rank")
-            extents = Member(SIZES, f"{symbol}_extents")
-            at = Call("opwright_row_offset", (Name(f"{letter.id}_row_"), rank, extents, strides))
-            self.task.setdefault(offset, Declare(offset, at))
+            strides, rank, extents = (Member(SIZES, name) for name in (stride, f"{symbol}_rank", f"{symbol}_extents"))
+            walk = f"{offset}walk_"
+            self.declared.setdefault(walk, Declare(walk, Name("OPWRIGHT_NO_ROW"), "opwright_walk", changes=True))
+            given = (Name(f"{letter.id}_row_"), rank, extents, strides, nodes.Unary("&", Name(walk)))
+            self.task.setdefault(offset, Declare(offset, Call("opwright_walked", given)))
             self.constant(step, Index(strides, Binary("-", rank, ONE)))
         yield Term(Name(offset), ONE)
         yield Term(self.name(letter.id, None), Name(step), self.slope(letter, 0))
