@@ -47,6 +47,21 @@ SINGLE = {
 }
 
 
+DIGIT = """op: Digit
+revision: 1
+summary: Sums along a letter of which one digit alone is read.
+dims: {h_cells: {symbol: H, min: 0}, w_cells: {symbol: W, min: 1}}
+inputs: [{name: e, dims: {H: H, W: W}}, {name: g, dims: {AXIS}}]
+outputs: [{name: y, dims: {Z: H * W}}, {name: sums, dims: {}}]
+dtypes: [{e: f64, g: f64, y: f64, sums: f64, accumulate: f64}]
+semantics:
+  ranges: {z: H * W}
+  steps:
+    - "y[z] = e[floor(z / W), z % W]"
+    - "sums[] OPERATOR g[INDEX]"
+"""
+
+
 def agrees(found: dict[str, Any], wanted: dict[str, Any], call: object) -> None:
     """Where the interpreter's cells are finite, those of the program are the same; factored sums may overflow else."""
     for name, cells_of in wanted.items():
@@ -67,6 +82,14 @@ def judged(op: Op, random: np.random.Generator, count: int) -> None:
 def test_what_no_condition_lets_in_is_neither_read_nor_added(step: str) -> None:
     (op,) = load_texts({"mark.yaml": SPEC.replace("STEP", step)}).ops
     judged(op, rng("marks", step), 40)
+
+
+@pytest.mark.parametrize("operator", ["+=", "max=", "*="])
+@pytest.mark.parametrize(("axis", "index"), [("H: H", "floor(z / W)"), ("W: W", "z % W")])
+def test_a_sum_over_a_letter_has_all_of_its_terms_if_it_reads_one_digit(operator: str, axis: str, index: str) -> None:
+    text = DIGIT.replace("AXIS", axis).replace("INDEX", index).replace("OPERATOR", operator)
+    (op,) = load_texts({"digit.yaml": text}).ops
+    judged(op, rng("digit", operator, axis), 30)
 
 
 def test_programs_of_random_marks_compute_what_the_interpreter_computes() -> None:

@@ -20,8 +20,8 @@ from .respelling import exchanging
 
 def in_digits(found: Program) -> Program:
     """The program with such letters in two."""
-    while (split := next(_taken_apart(found), None)) is not None:
-        found = _split(found, *split)
+    while (split := next(filter(None, (_split(found, *one) for one in _taken_apart(found))), None)) is not None:
+        found = split
     return found
 
 
@@ -44,7 +44,8 @@ def _taken_apart(found: Program) -> Iterator[tuple[str, Expr, Expr]]:
                 yield letter, by, extent
 
 
-def _split(found: Program, letter: str, by: Expr, extent: Expr) -> Program:
+def _split(found: Program, letter: str, by: Expr, extent: Expr) -> Program | None:
+    """The program with both digits; None if a step that reduces the letter has one alone: its terms are more."""
     high, low = f"{letter}_high_", f"{letter}_low_"
     digits = {high: Axis(high, extent, "one"), low: Axis(low, by, "one")}
     letters = dict[str, Axis]()
@@ -55,6 +56,8 @@ def _split(found: Program, letter: str, by: Expr, extent: Expr) -> Program:
     exchanged: dict[Expr, Expr] = {Call("floor", (quotient,)): Name(high), rest: Name(low), Name(letter): index}
     made = dataclasses.replace(found, letters=letters)
     parts = [exchanging(made, part, exchanged) if letter in part.letters else part for part in found.parts]
+    if any(len({*part.letters} & {*digits}) == 1 for part in parts):
+        return None
     arrays = dict(found.arrays)
     for array in found.between():
         uses = [read for part in parts for read in (part.target, *part.reads) if read.tensor == array.name]
