@@ -51,12 +51,13 @@ DIGIT = """op: Digit
 revision: 1
 summary: Sums along a letter of which one digit alone is read.
 dims: {h_cells: {symbol: H, min: 0}, w_cells: {symbol: W, min: 1}}
-inputs: [{name: e, dims: {H: H, W: W}}, {name: g, dims: {AXIS}}]
-outputs: [{name: y, dims: {Z: H * W}}, {name: sums, dims: {}}]
-dtypes: [{e: f64, g: f64, y: f64, sums: f64, accumulate: f64}]
+inputs: [{name: e, dims: {H: H, W: W}}, {name: f, dims: {Z: H * W}}, {name: g, dims: {AXIS}}]
+outputs: [{name: y, dims: {Z: H * W}}, {name: rows, dims: {H: H}}, {name: sums, dims: {}}]
+dtypes: [{e: f64, f: f64, g: f64, y: f64, rows: f64, sums: f64, accumulate: f64}]
 semantics:
-  ranges: {z: H * W}
+  ranges: {h: H, w: W, z: H * W}
   steps:
+    - "rows[h] += f[h * W + w]"
     - "y[z] = e[floor(z / W), z % W]"
     - "sums[] OPERATOR g[INDEX]"
 """

@@ -75,7 +75,8 @@ def _grouped(found: Program, part: Part, pairs: list[tuple[Expr, str, str, Expr]
             read = any(quotient in one.indices for one in part.reads)
             if read and (found.letters[letter].extent, found.letters[letter].kind) == (extent, "one"):
                 rest = Binary("%", Name(letter), found.letters[inner].extent)
-                part = exchanging(found, part, {quotient: Name(outer), rest: Name(inner), Name(letter): index})
+                made = exchanging(found, part, {quotient: Name(outer), rest: Name(inner), Name(letter): index})
+                part = made if {outer, inner} <= {*made.letters} else part  # else its terms were fewer
                 break
     return part
 
