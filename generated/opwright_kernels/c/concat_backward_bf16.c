@@ -61,7 +61,7 @@ static void concat_backward_bf16_0_a(void *context_, int64_t part_)
             opwright_bf16 *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
             const int past_ = opwright_past(diff_src_row_, diff_src_A_step_, n_ * 2, total_);
             opwright_bf16 diff_dst_room_[512];
-            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(call_->diff_dst + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_) + b * diff_dst_B_step_ + c * diff_dst_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A, &diff_dst_A_a_at_walk_) + a * diff_dst_A_step_), diff_dst_A_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
+            const opwright_bf16 *restrict diff_dst_row_ = opwright_landed_bf16(call_->diff_dst + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_) + b * diff_dst_B_step_ + c * diff_dst_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A, &diff_dst_A_a_at_walk_) + a * diff_dst_A_step_), diff_dst_A_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
             opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 2, past_);
             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
             at_ += 1;
@@ -135,7 +135,7 @@ static void concat_backward_bf16_0_c(void *context_, int64_t part_)
                 opwright_bf16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
                 const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 2, total_);
                 opwright_bf16 diff_dst_room_[512];
-                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, past_ ? diff_dst_room_ : diff_src_row_);
+                const opwright_bf16 *restrict diff_dst_row_ = opwright_landed_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, past_ ? diff_dst_room_ : diff_src_row_);
                 opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 2, past_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
             }

@@ -61,7 +61,7 @@ static void concat_f16_0_a(void *context_, int64_t part_)
             opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
             const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 2, total_);
             opwright_f16 src_room_[512];
-            const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_) + b * src_B_step_ + c * src_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A, &src_A_a_at_walk_) + a * src_A_step_), src_A_step_, n_, past_ ? src_room_ : dst_row_);
+            const opwright_f16 *restrict src_row_ = opwright_landed_f16(call_->src + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_) + b * src_B_step_ + c * src_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A, &src_A_a_at_walk_) + a * src_A_step_), src_A_step_, n_, past_ ? src_room_ : dst_row_);
             opwright_put_row(dst_row_, src_row_, n_ * 2, past_);
             opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
             at_ += 1;
@@ -135,7 +135,7 @@ static void concat_f16_0_c(void *context_, int64_t part_)
                 opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                 const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                 opwright_f16 src_room_[512];
-                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, past_ ? src_room_ : dst_row_);
+                const opwright_f16 *restrict src_row_ = opwright_landed_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, past_ ? src_room_ : dst_row_);
                 opwright_put_row(dst_row_, src_row_, n_ * 2, past_);
                 opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
             }

@@ -270,7 +270,7 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                         opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                         const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                         opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + whole_3_ * src_X_d_ + whole_4_ * src_X_h_ + whole_5_ * src_X_w_), src_C, n_, past_ ? src_room_ : dst_row_);
+                        const opwright_f16 *restrict src_row_ = opwright_landed_f16(src + (n * src_N + c * src_C + whole_3_ * src_X_d_ + whole_4_ * src_X_h_ + whole_5_ * src_X_w_), src_C, n_, past_ ? src_room_ : dst_row_);
                         opwright_put_row(dst_row_, src_row_, n_ * 2, past_);
                         opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                     }

@@ -128,7 +128,7 @@ static void reduce_sum_backward_f32_0_k(void *context_, int64_t part_)
                 float *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
                 const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 4, total_);
                 float diff_dst_room_[512];
-                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_K_k_at_ + k * diff_dst_K_step_), diff_dst_K_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
+                const float *restrict diff_dst_row_ = opwright_landed_f32(diff_dst + (diff_dst_K_k_at_ + k * diff_dst_K_step_), diff_dst_K_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
                 opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 4, past_);
                 opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
             }

@@ -46,7 +46,7 @@ static void reorder_backward_bf16_0_x(void *context_, int64_t part_)
             opwright_bf16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
             const int past_ = opwright_past(diff_src_row_, diff_src_X_step_, n_ * 2, total_);
             opwright_bf16 diff_dst_room_[512];
-            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_) + x * diff_dst_X_step_), diff_dst_X_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
+            const opwright_bf16 *restrict diff_dst_row_ = opwright_landed_bf16(diff_dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_) + x * diff_dst_X_step_), diff_dst_X_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
             opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 2, past_);
             opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
         }

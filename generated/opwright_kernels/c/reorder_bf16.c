@@ -46,7 +46,7 @@ static void reorder_bf16_0_x(void *context_, int64_t part_)
             opwright_bf16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
             const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 2, total_);
             opwright_bf16 src_room_[512];
-            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, past_ ? src_room_ : dst_row_);
+            const opwright_bf16 *restrict src_row_ = opwright_landed_bf16(src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, past_ ? src_room_ : dst_row_);
             opwright_put_row(dst_row_, src_row_, n_ * 2, past_);
             opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
         }

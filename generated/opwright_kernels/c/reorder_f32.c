@@ -46,7 +46,7 @@ static void reorder_f32_0_x(void *context_, int64_t part_)
             float *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
             const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 4, total_);
             float src_room_[512];
-            const float *restrict src_row_ = opwright_row_f32(src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, past_ ? src_room_ : dst_row_);
+            const float *restrict src_row_ = opwright_landed_f32(src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, past_ ? src_room_ : dst_row_);
             opwright_put_row(dst_row_, src_row_, n_ * 4, past_);
             opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
         }

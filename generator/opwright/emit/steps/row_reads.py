@@ -218,7 +218,8 @@ class RowReads:
         elements.buffered(step, by or ONE)
         begin = together.begin(elements, read) or repeats.begin(elements, read, step)
         there = Conditional(cache_lines.PAST, Name(room), Name(self.lands)) if self.lands else Name(room)
-        row = Call(f"opwright_row_{dtype}", (begin, step, self.cells(by), there))
+        function = f"opwright_{'landed' if self.lands else 'row'}_{dtype}"
+        row = Call(function, (begin, step, self.cells(by), there))
         self.before.append(Declare(name, row, pointer, changes=True))
         self.fetched(dtype, name)
         return name
