@@ -93,6 +93,13 @@ def test_a_sum_over_a_letter_has_all_of_its_terms_if_it_reads_one_digit(operator
     judged(op, rng("digit", operator, axis), 30)
 
 
+def test_a_letter_that_is_named_may_have_digits() -> None:
+    step = '"sums[] += f[z] * select(g[w] == z, 1, 0)"'
+    text = DIGIT.replace("AXIS", "W: W").replace('"sums[] OPERATOR g[INDEX]"', step)
+    (op,) = load_texts({"digit.yaml": text}).ops
+    judged(op, rng("named digits"), 30)
+
+
 def test_programs_of_random_marks_compute_what_the_interpreter_computes() -> None:
     made = 0
     for number in range(COUNT):

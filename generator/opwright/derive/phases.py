@@ -21,7 +21,7 @@ from ..memo import memoised
 from .contraction import Contraction, over_pairs
 from .lanes import lane_letters
 from .narrow import narrow
-from .picking import looked_up, picked
+from .picking import conditioned, looked_up, picked
 from .program import Array, Part, Program
 from .rewrites.accumulating import accumulating, once, plain
 from .rewrites.beforehand import beforehand
@@ -142,7 +142,7 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
-    found = unwound(in_digits(written_out(needed(indicated(separated(op)), outputs))))
+    found = unwound(in_digits(written_out(needed(conditioned(indicated(separated(op))), outputs))))
     found = at_named(looked_up(picked(found, op), op))
     found = accumulating(assigned(summed_first(found), once), outputs)
     found = scanned(bordered(respelled(found), op))

@@ -201,6 +201,16 @@ def picked(found: Program, op: Op) -> Program:
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
 
 
+def conditioned(found: Program) -> Program:
+    """The program whose sums have such a factor as the condition of all of the product, whatever becomes of letters."""
+
+    def of(part: Part) -> Part:
+        formulas = tuple(_of_named(found, part, formula) for formula in part.formulas)
+        return dataclasses.replace(part, formulas=formulas) if part.operator == "sum" else part
+
+    return dataclasses.replace(found, parts=tuple(map(of, found.parts)))
+
+
 def _conditional(found: Program, part: Part, arrays: dict[str, Array], integers: frozenset[str]) -> Iterator[Part]:
     """The steps that a sum of a product becomes; their arrays are added to `arrays`, which are those of the program."""
     if part.operator == "sum":
