@@ -70,8 +70,9 @@ class Run:
     def term(self, part: Part, formula: Formula, letters: Mapping[str, Any]) -> None:
         target = formula.assignment.target
         for read in (target, *expr.reads(formula.value)):
-            if not any(_named(index) for index in read.indices):
-                self.place(read, letters)
+            for index, extent in zip(read.indices, self.data[read.tensor].shape, strict=True):
+                if not _named(index) and not 0 <= self.at(index, letters) < extent:
+                    raise AbsentError(read)
         if not all(self.value(guard.tree, letters) for guard in part.where):
             return
         cells, at = self.data[target.tensor], self.place(target, letters)
@@ -86,13 +87,16 @@ class Run:
                 assert 0 <= cell < extent, f"{read} is read at {cell} of {extent}"
 
     def place(self, read: Read, letters: Mapping[str, Any]) -> tuple[int, ...]:
-        try:
-            at = tuple(int(self.value(index, letters)) for index in read.indices)
-        except AbsentError as error:  # kernels do not ask whether indices that are read are there
-            raise AssertionError(f"an index of {read} is not there") from error
+        at = tuple(self.at(index, letters) for index in read.indices)
         if any(not 0 <= one < extent for one, extent in zip(at, self.data[read.tensor].shape, strict=True)):
             raise AbsentError(read)
         return at
+
+    def at(self, index: Expr, letters: Mapping[str, Any]) -> int:
+        try:
+            return int(self.value(index, letters))
+        except AbsentError as error:  # kernels do not ask whether indices that are read are there
+            raise AssertionError(f"an index that is not there: {index}") from error
 
     def value(self, tree: Expr, letters: Mapping[str, Any]) -> Any:
         if isinstance(tree, Number):
