@@ -19,12 +19,12 @@ from ...language import expr
 from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
-from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Expr, For, If, Index, Member, Name, Stmt
+from ..nodes import ONE, ZERO, Assign, Binary, Call, Expr, For, If, Member, Name, Stmt
 from . import choices, close, endings, fusion, joined, places, planes, quotients, repeats, row_sums, wholes
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
-from .rows import SUMS, Row
+from .rows import Row
 from .tasks import Tasks
 from .tiles import TILE, in_rounds, possible, tiled
 from .values import scanned, updated
@@ -311,9 +311,9 @@ class Lowering(Tasks):
         rows = self.laned(walk.bounds, row.reduced(steps), part.source)
         rows = choices.where(self, part, tests, rows)
         inner = self.looped(walk.reduced, walk.bounds, rows, part.source)
-        begun = [stmt for name, (one, _) in steps.items() for stmt in _begun(row, one, name)]
+        begun = [stmt for name, (one, _) in steps.items() for stmt in row.begun(one, name)]
         totals = [
-            updated(values, one.operator, self.element(one.target), _lanes_total(row, one, name), one.source)
+            updated(values, one.operator, self.element(one.target), row.total(one, name), one.source)
             for name, (one, _) in steps.items()
         ]
         made = self.looped(walk.outer, walk.bounds, [*begun, *inner, *totals], part.source)
@@ -391,18 +391,3 @@ class Lowering(Tasks):
         if isinstance(value, Read) and value.tensor == part.target.tensor and part.operator in ("max", "min"):
             return (scanned(values, part.operator, target, values.cell(value), part.source),)
         return (updated(values, part.operator, target, values.cell(value), part.source),)
-
-
-def _begun(row: Row, part: Part, sums: str) -> list[Stmt]:
-    """The accumulators of a reduction along a row before the first term."""
-    values, first = row.values, row.values.number(INITIAL[part.operator])
-    if row.stands():
-        return [Declare(sums, Call("opwright_lanes_of", (first,)), "opwright_lanes", changes=True)]
-    each = Assign(Index(Name(sums), Name("j_")), first)
-    return [DeclareArray(sums, values.c_type, SUMS), For("j_", ZERO, nodes.integer(SUMS), (each,))]
-
-
-def _lanes_total(row: Row, part: Part, sums: str) -> Expr:
-    """The combined accumulators of a reduction along a row."""
-    end = "" if row.stands() else f"_{row.values.accumulate}"
-    return Call(f"opwright_{part.operator}_of{end}", (Name(sums),))

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeGuard
 
 from ...derive.algebra import slopes
-from ...derive.program import Formula, Part
+from ...derive.program import INITIAL, Formula, Part
 from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Read
@@ -186,6 +186,19 @@ class Row(RowReads):
         ]
         others = nodes.both([Binary("!=", number, self.values.number(power.value)) for power in small])
         return [*made, If(others, (*loop(value),), source=self.part.source)]
+
+    def begun(self, part: Part, sums: str) -> list[Stmt]:
+        """The accumulators of a reduction along a row before the first term."""
+        first = self.values.number(INITIAL[part.operator])
+        if self.stands():
+            return [Declare(sums, Call("opwright_lanes_of", (first,)), "opwright_lanes", changes=True)]
+        each = Assign(Index(Name(sums), Name("j_")), first)
+        return [DeclareArray(sums, self.values.c_type, SUMS), For("j_", ZERO, nodes.integer(SUMS), (each,))]
+
+    def total(self, part: Part, sums: str) -> Expr:
+        """The combined accumulators of a reduction along a row."""
+        end = "" if self.stands() else f"_{self.values.accumulate}"
+        return Call(f"opwright_{part.operator}_of{end}", (Name(sums),))
 
     def reduced(self, sums: Mapping[str, tuple[Part, Formula]]) -> tuple[Stmt, ...]:
         """Steps if lanes are reduced: each adds to one of SUMS. Steps that stand together read their rows once."""
