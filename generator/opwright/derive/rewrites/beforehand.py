@@ -19,7 +19,8 @@ from .pairing import is_product
 def beforehand(found: Program) -> Program:
     """The program with an array for each such value."""
     for part in found.parts:
-        if part.operator == "sum" and not part.by and not part.where and part.target.tensor not in found.integers:
+        plain = part.operator == "sum" and not part.by and not part.where and part.target.tensor not in found.integers
+        if plain and not is_product(found, part):  # which subtracts zero points itself
             found = _with_arrays(found, part)
     return found
 
