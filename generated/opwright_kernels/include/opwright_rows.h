@@ -17,7 +17,7 @@
 #include "opwright_types.h"
 
 #if defined(__AVX2__)
-#include <immintrin.h>
+#include "opwright_intrinsics.h"
 #endif
 
 #if defined(OPWRIGHT_ISA)

@@ -13,7 +13,7 @@
 #include "opwright_functions_f64.h"
 
 #if defined(__AVX2__)
-#include <immintrin.h>
+#include "opwright_intrinsics.h"
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
