@@ -8,23 +8,29 @@ through both in the order of memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ._arrays import Array
 from ._axes import Places
 
 
-def order_of(own: Places, arrays: Mapping[str, Array], places: Mapping[str, Places]) -> tuple[int, ...] | None:
+def order_of(
+    own: Places, arrays: Mapping[str, Array], places: Mapping[str, Places], alike: Sequence[str] = ()
+) -> tuple[int, ...] | None:
     """The order of the axes of an output that stand at `own`: that of the largest array that has them all.
 
-    An array that has them in other places of each other, or one cell for all places of an axis, says nothing.
+    Those that are `alike` have others in the same places, which go with them. An array that has them in other places of
+    each other, or one cell for all places of an axis, says nothing.
     """
     spots = sorted((spot, axis, number) for axis, found in own.items() for number, spot in enumerate(found))
     for name, array in sorted(arrays.items(), key=lambda item: -item[1].size):
         there = places.get(name, {})
-        if any(len(there.get(axis, ())) != len(found) for axis, found in own.items()):
+        if all(len(there.get(axis, ())) == len(found) for axis, found in own.items()):
+            at = [there[axis][number] for _, axis, number in spots]
+        elif name in alike and array.ndim == len(spots):
+            at = [*range(array.ndim)]
+        else:
             continue
-        at = [there[axis][number] for _, axis, number in spots]
         steps = [0 if array.shape[spot] == 1 else abs(array.strides[spot]) for spot in at]
         plain = array.flags.c_contiguous or at != sorted(at)
         if plain or any(array.shape[spot] > 1 and step == 0 for spot, step in zip(at, steps)):

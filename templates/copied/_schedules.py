@@ -33,6 +33,7 @@ class Lanes:
     kept: tuple[str, ...] = ()  # and those that the kept cells have besides
     turns: tuple[tuple[str, str], ...] = ()  # axes of tensors along which rows are turned for several tasks at once
     joins: bool = False  # whether rows are of all axes of the letter where these lie as one in all tensors
+    views: bool = False  # whether it serves only where neighbours lie together
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ class Candidate:
     def near(self) -> bool:
         """Whether neighbours are neighbours in memory, or one cell for all, wherever they stand."""
         return not self.lanes.apart and all(step in (0, 1) for step in self.steps)
+
+    @property
+    def serves(self) -> bool:
+        """Whether lanes may go along it in this call."""
+        return not self.lanes.views or (self.near and self.extent >= ENOUGH)
 
 
 @dataclass(frozen=True)
@@ -166,7 +172,8 @@ SCHEDULES = (
 
 def nearest(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The same letters, each told whether its neighbours lie nearest, but for letters that fill no vector."""
-    others = [[two for two in candidates if two is not one and two.extent >= ENOUGH] for one in candidates]
+    full = [one for one in candidates if one.serves and one.extent >= ENOUGH]
+    others = [[two for two in full if two is not one] for one in candidates]
     alone = [
         bool(rest) and all(FARTHER * one.apart <= two.apart for two in rest) for one, rest in zip(candidates, others)
     ]
@@ -175,9 +182,9 @@ def nearest(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def chosen(candidates: Sequence[Candidate]) -> tuple[int, Schedule | None]:
     """The number of the letter to take, and the row that says so; none where a phase has no letters."""
-    most = max((candidate.lanes.terms for candidate in candidates), default=0)
+    most = max((candidate.lanes.terms for candidate in candidates if candidate.serves), default=0)
     for row in SCHEDULES if candidates else ():
-        fitting = [n for n, one in enumerate(candidates) if 3 * one.lanes.terms >= most and row.holds(one)]
+        fitting = [n for n, c in enumerate(candidates) if c.serves and 3 * c.lanes.terms >= most and row.holds(c)]
         if fitting:
             return max(fitting, key=lambda number: (candidates[number].lanes.terms, candidates[number].extent)), row
     return 0, None

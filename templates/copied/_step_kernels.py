@@ -121,6 +121,7 @@ class StepKernels(Operation):
     chains: tuple[_collapse.Chain, ...] = ()  # of sizes that kernels do not tell apart
     # By output, the inputs whose memory it may have.
     in_place: Mapping[str, tuple[str, ...]] = member(default_factory=dict)
+    alike: Mapping[str, tuple[str, ...]] = member(default_factory=dict)  # by output, inputs whose axes go with its own
     # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
     # after the other, the size that is that axis' extent.
     joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)

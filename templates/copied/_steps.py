@@ -225,8 +225,9 @@ class StepOperation(StepKernels):
 
     def orders(self, resolution: Steps, arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...] | None]:
         """By output, the order in which its axes lie in memory if the call gives no array for it."""
+        alike = {name: self.alike.get(name, ()) for name in resolution.outputs}
         found = resolution.outputs.items()
-        return {name: order_of(output.places, arrays, resolution.places) for name, output in found}
+        return {name: order_of(output.places, arrays, resolution.places, alike[name]) for name, output in found}
 
     def written_by(self, resolution: Steps) -> tuple[str, ...]:
         return tuple(name for name in self.outputs if name not in resolution.absent)

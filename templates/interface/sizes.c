@@ -328,12 +328,18 @@ static candidate described(const planner *t, const opw_lanes *letter)
     return made;
 }
 
+// Whether lanes may go along a letter in this call.
+static bool serves(const candidate *c)
+{
+    return !c->lanes->views || (c->near && c->extent >= ENOUGH);
+}
+
 // Whether neighbours of all other letters that fill vectors lie FARTHER times as far apart.
 static bool nearest(const candidate *made, int64_t count, int64_t at)
 {
     bool any = false, all = true;
     for (int64_t n = 0; n < count; ++n) {
-        if (n != at && made[n].extent >= ENOUGH) {
+        if (n != at && serves(&made[n]) && made[n].extent >= ENOUGH) {
             any = true;
             all = all && opw_mul(FARTHER, made[at].apart) <= made[n].apart;
         }
@@ -368,7 +374,7 @@ static int64_t lanes_of(const planner *t, const opw_phase *phase)
     int64_t most = 0;
     for (int64_t n = 0; n < phase->count; ++n) {
         made[n] = described(t, &phase->letters[n]);
-        most = made[n].lanes->terms > most ? made[n].lanes->terms : most;
+        most = serves(&made[n]) && made[n].lanes->terms > most ? made[n].lanes->terms : most;
     }
     for (int64_t n = 0; n < phase->count; ++n) {
         made[n].nearest = nearest(made, phase->count, n);
@@ -378,7 +384,7 @@ static int64_t lanes_of(const planner *t, const opw_phase *phase)
         for (int64_t n = 0; n < phase->count; ++n) {
             const bool first = best < 0 || made[n].lanes->terms > made[best].lanes->terms;
             const bool alike = best >= 0 && made[n].lanes->terms == made[best].lanes->terms;
-            const bool works = 3 * made[n].lanes->terms >= most;
+            const bool works = serves(&made[n]) && 3 * made[n].lanes->terms >= most;
             if (works && holds(row, &made[n]) && (first || (alike && made[n].extent > made[best].extent))) {
                 best = n;
             }

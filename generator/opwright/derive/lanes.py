@@ -13,11 +13,12 @@ from ..language.model import Op
 from ..language.types import is_places
 from .contraction import over_pairs
 from .picking import gathers
-from .program import Part, Program
+from .program import Axis, Part, Program
 from .rewrites.joining import merged
 
 ENOUGH = 16  # cells along which lanes pay
 MAX_LANES = 3  # letters among which a call chooses
+SMALL = 4  # steps of a phase that has lanes for views, too
 
 
 def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[str]) -> tuple[str, ...]:
@@ -44,6 +45,32 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
         walked |= dict.fromkeys(name for name in names if name in own and name not in named)
     written = [index.id for index in parts[-1].target.indices if isinstance(index, Name) and index.id in (own or used)]
     return (*walked,)[:MAX_LANES] or (*(written or own or used),)[-1:]
+
+
+def view_letters(found: Program, parts: Sequence[Part], own: Sequence[str], lanes: Sequence[str]) -> tuple[str, ...]:
+    """Further letters, along which neighbours may lie together in views: the second, and the last but one, of the cells
+
+    that a reduction of few steps writes, such as channels and rows of images. Along others arrays are contiguous less
+    often, and each makes the kernel longer.
+    """
+    outside = {read.tensor for part in parts for read in part.reads if found.arrays[read.tensor].role == "between"}
+    outside -= {part.target.tensor for part in parts}
+    reduces = any({*part.letters} - expr.names(part.target) for part in parts)
+    if outside or not reduces or len(parts) > SMALL or any(over_pairs(found, part) for part in parts):
+        return ()
+    most = max((part.target.indices for part in parts), key=len)
+    places = [index.id for index in most if isinstance(index, Name) and index.id in own]
+    letters = {name: found.letters[name] for name in [*places[:2][-1:], *places[-2:-1]]}
+    known = {*lanes} | _named(parts)
+    free = [name for name, letter in letters.items() if letter.kind == "one" and name not in known and _many(letter)]
+    walked = {name for part in parts for name in part.letters}
+    runs = any(found.letters[name].kind == "run" for name in walked)  # whose axes a call sorts by their strides
+    return (*free,)[: MAX_LANES - len(lanes)] if lanes and not runs else ()
+
+
+def _many(letter: Axis) -> bool:
+    """Whether there may be enough cells."""
+    return not isinstance(letter.extent, Number) or letter.extent.value >= ENOUGH
 
 
 def _reduced_alone(parts: Sequence[Part], letter: str) -> bool:

@@ -19,7 +19,7 @@ from ..language.expr import Binary, Expr, Name, Number, Read
 from ..language.model import Op, Tensor
 from ..memo import memoised
 from .contraction import Contraction, over_pairs
-from .lanes import lane_letters
+from .lanes import lane_letters, view_letters
 from .narrow import narrow
 from .picking import conditioned, looked_up, picked
 from .program import Array, Part, Program
@@ -54,6 +54,7 @@ class Phase:
     unless: str | None = None  # if a call lacks this input, which is added to them
     finishes: str | None = None  # the sums of the previous phase, which it alone reads, elementwise
     merged: Staged | None = None  # the same steps with two letters merged or a side turned, for the last of `lanes`
+    views: tuple[str, ...] = ()  # those of `lanes` along which only views are contiguous
 
 
 @dataclass(frozen=True)
@@ -150,15 +151,20 @@ def staged(op: Op) -> Staged:
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
-    phases = tuple(
-        dataclasses.replace(phase, lanes=lane_letters(op, found, phase.parts, phase.own))
-        for phase in _finishing(found, _phases(found, optional))
-    )
+    phases = tuple(_with_lanes(op, found, phase) for phase in _finishing(found, _phases(found, optional)))
     private = _private(found, phases)
     products = [phase.contraction for phase in phases if phase.contraction is not None]
     stated = {attribute.name or "": attribute.dtype_of for attribute in op.attributes if attribute.dtype_of}
     found = dataclasses.replace(found, narrow=narrow(found, products, private, stated))
     return Staged(found, tuple(_with_merged(found, phase, private) for phase in phases), private)
+
+
+def _with_lanes(op: Op, found: Program, phase: Phase) -> Phase:
+    """A phase with the letters that its lanes may run along."""
+    lanes = lane_letters(op, found, phase.parts, phase.own)
+    whole = phase.contraction or phase.copies or phase.finishes
+    views = () if whole else view_letters(found, phase.parts, phase.own, lanes)
+    return dataclasses.replace(phase, lanes=(*lanes, *views), views=views)
 
 
 def _with_merged(found: Program, phase: Phase, private: frozenset[str]) -> Phase:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...derive.algebra import slopes
+from ...derive.alike import alike
 from ...derive.collapsing import Chain, collapsible
 from ...derive.crossing import crossing
 from ...derive.lanes import apart, moved
@@ -65,6 +66,7 @@ class LaneView:
     kept: tuple[str, ...]  # and those that kept cells have besides
     turns: tuple[tuple[str, str], ...]  # axes along which rows are turned for several tasks at once
     joins: bool  # whether all its axes are one row where they lie so: of sums that are finished as they come
+    views: bool  # whether lanes go along it only where its neighbours lie together
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class StepWrapper(Module):
     # by input, the axis along which arrays are joined, and its size if they are processed separately
     joined: dict[str, tuple[str, str]]
     in_place: dict[str, tuple[str, ...]]
+    alike: dict[str, tuple[str, ...]]  # by output, inputs whose axes go with its own
     terms: tuple[str, ...]
     contractions: tuple[ContractionView, ...]
     blocks: Blocks | None
@@ -141,6 +144,7 @@ def step_wrapper(op: Op) -> StepWrapper:
             if t.joined
         },
         in_place=in_place(parted_op),
+        alike=alike(parted_op),
         terms=_terms(op, writer),
         contractions=contractions(parted_op),
         blocks=blocks(parted_op),
@@ -254,7 +258,9 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             turns = tuple((read.tensor, own.program.arrays[read.tensor].axes[-1].name) for read in crossed)
             served = kept_for(phase)
             joins = bool(found.phases[one].finishes) and own.program.letters[letter].kind == "spatial"
-            views.append(LaneView(letter, letter in phase.own, tuple(walked), moves, terms, far, *served, turns, joins))
+            near = letter in found.phases[one].views
+            walks = letter, letter in phase.own, tuple(walked)
+            views.append(LaneView(*walks, moves, terms, far, *served, turns, joins, near))
         result.append(tuple(views))
     return tuple(result)
 

@@ -1,0 +1,86 @@
+"""Windows and reductions of views: lanes go along letters that walk no last axis, and results lie as the views do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from opwright.derive.phases import staged
+from support.generated import FULL, rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, serving
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+HEAD = """op: {name}
+revision: 1
+summary: Rows of views.
+dims: {dims}
+inputs: [{{name: x, dims: {{{x}}}}}]
+outputs: [{{name: y, dims: {{{y}}}}}]
+dtypes: [{{x: f32, y: f32, accumulate: f32}}, {{x: bf16, y: bf16, accumulate: f32}}]
+{shape}semantics:
+  ranges: {ranges}
+  steps: {steps}
+"""
+POOL = HEAD.format(
+    name="Pool", dims="{n: N, c: C, h: H, w: W, p: P, q: Q}", x="N: N, C: C, H: H, W: W", y="N: N, C: C, P: P, Q: Q",
+    shape="shape: {P: floor((H - 2) / 2) + 1, Q: floor((W - 3) / 2) + 1}\n",
+    ranges="{n: N, c: C, p: P, q: Q, u: 2, v: 3}", steps="['y[n, c, p, q] max= x[n, c, 2 * p + u, 2 * q + v]']",
+)  # fmt: skip
+SHARES = HEAD.format(
+    name="Shares", dims="{n: N, c: C}", x="N: N, C: C", y="N: N, C: C", shape="", ranges="{n: N, c: C}",
+    steps="['peak[n] max= x[n, c]', 'total[n] += x[n, c] - peak[n]', 'y[n, c] = total[n] + x[n, c]']",
+)  # fmt: skip
+
+
+def pooled(x: np.ndarray) -> np.ndarray:
+    p, q = (x.shape[2] - 2) // 2 + 1, (x.shape[3] - 3) // 2 + 1
+    taps = [x[:, :, u : u + 2 * p - 1 : 2, v : v + 2 * q - 1 : 2] for u in range(2) for v in range(3)]
+    return np.max(taps, axis=0)
+
+
+def shares(x: np.ndarray) -> np.ndarray:
+    return (x - x.max(1, keepdims=True)).sum(1, keepdims=True) + x
+
+
+@pytest.mark.parametrize(("text", "wanted", "extents"), [(POOL, pooled, 4), (SHARES, shares, 2)])
+def test_lanes_along_letters_of_views_agree_with_numpy(text: str, wanted, extents: int, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    with quick_compiler(tmp_path):
+        library, module = package({"viewed.yaml": text}, tmp_path, f"viewed_{extents}")
+        op, random = library.ops[0], rng("views of letters", extents)
+        (phase,) = staged(op).phases
+        assert phase.views
+        call, along = getattr(module, op.function), set[str]()
+        for isa in serving(module, op)[: None if FULL else 2]:
+            with instruction_set(module, isa):
+                for _ in range(12):
+                    shape = [int(random.choice((3, 5, 17, 33))) for _ in range(extents)]
+                    order = random.permutation(extents)
+                    made = random.integers(-8, 8, [shape[axis] for axis in order]).astype(np.float32)
+                    x = made.transpose(np.argsort(order))
+                    expected = wanted(x)
+                    out = np.empty(expected[..., ::-1].T.shape, np.float32).T[..., ::-1] if random.integers(2) else None
+                    found = call(x, out=out, threads=int(random.integers(1, 3)))
+                    assert (found == expected).all(), (isa, shape, order)
+                    narrow = call(x.astype(BF16))
+                    assert (narrow.astype(np.float32) == expected.astype(BF16).astype(np.float32)).all()
+                    along |= {
+                        line.split(":")[0]
+                        for line in str(module.explain(op.function, x)).splitlines()
+                        if "lanes" in line
+                    }
+        assert len(along) > 1
+    axes = np.zeros((3, 5, 33, 7)[:extents], np.float32)
+    view = np.ascontiguousarray(np.moveaxis(axes, 1, -1))
+    assert call(np.moveaxis(view, -1, 1)).strides[1] == 4
+
+
+def test_lanes_of_views_serve_where_neighbours_lie_together() -> None:
+    from opwright_kernels._schedules import Candidate, Lanes, chosen, nearest
+
+    own, view = Lanes("q", True, ()), Lanes("c", True, (), views=True)
+    for steps, extent, taken in (((1, 1), 64, 1), ((1, 30), 64, 0), ((1, 1), 8, 0)):
+        candidates = [Candidate(own, 60, (30, 30), apart=30), Candidate(view, extent, steps, apart=max(steps))]
+        assert chosen(nearest(candidates))[0] == taken
