@@ -1066,7 +1066,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_6
                     diff_query_sum_[d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D)] = 0.0f;
                 }
                 if (key_D == 1) {
-                    for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 256 * 256; d += 256) {
+                    for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
                         float tile_[256];
@@ -1100,7 +1100,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_6
                             diff_query_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t d = begin_ + (end_ - begin_) / 256 * 256; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                    for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
                         float tile_[64];
@@ -1437,7 +1437,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_8
                     diff_key_sum_[d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D)] = 0.0f;
                 }
                 if (query_D == 1) {
-                    for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 256 * 256; d += 256) {
+                    for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
                         float tile_[256];
@@ -1471,7 +1471,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_8
                             diff_key_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t d = begin_ + (end_ - begin_) / 256 * 256; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                    for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
                         float tile_[64];
@@ -1808,7 +1808,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_1
                     diff_value_sum_[w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W)] = 0.0f;
                 }
                 if (diff_dst_W == 1) {
-                    for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 256 * 256; w += 256) {
+                    for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
                         float tile_[256];
@@ -1842,7 +1842,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_1
                             diff_value_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t w = begin_ + (end_ - begin_) / 256 * 256; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                    for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
                         float tile_[64];

@@ -963,7 +963,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_query_sum_[d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D)] = 0.0f;
                 }
-                for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 256 * 256; d += 256) {
+                for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
                     const int64_t n_ = 256;
                     float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
                     float tile_[256];
@@ -997,7 +997,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                         diff_query_sum__row_[i_] += tile_[i_];
                     }
                 }
-                for (int64_t d = begin_ + (end_ - begin_) / 256 * 256; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                     const int64_t n_ = 64;
                     float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
                     float tile_[64];
@@ -1243,7 +1243,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_key_sum_[d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D)] = 0.0f;
                 }
-                for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 256 * 256; d += 256) {
+                for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
                     const int64_t n_ = 256;
                     float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
                     float tile_[256];
@@ -1277,7 +1277,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                         diff_key_sum__row_[i_] += tile_[i_];
                     }
                 }
-                for (int64_t d = begin_ + (end_ - begin_) / 256 * 256; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                     const int64_t n_ = 64;
                     float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
                     float tile_[64];
@@ -1523,7 +1523,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                 for (int64_t w = begin_; w < end_; ++w) {
                     diff_value_sum_[w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W)] = 0.0f;
                 }
-                for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 256 * 256; w += 256) {
+                for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
                     const int64_t n_ = 256;
                     float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
                     float tile_[256];
@@ -1557,7 +1557,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                         diff_value_sum__row_[i_] += tile_[i_];
                     }
                 }
-                for (int64_t w = begin_ + (end_ - begin_) / 256 * 256; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                     const int64_t n_ = 64;
                     float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
                     float tile_[64];

@@ -424,7 +424,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t q = begin_; q < begin_ + (end_ - begin_) / 256 * 256; q += 256) {
+                for (int64_t q = begin_; q < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q += 256) {
                     const int64_t n_ = 256;
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -442,7 +442,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                         base_row_[i_] = tile_[i_] > same_0_ ? tile_[i_] : 0.0f;
                     }
                 }
-                for (int64_t q = begin_ + (end_ - begin_) / 256 * 256; q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
+                for (int64_t q = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
                     const int64_t n_ = 64;
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -557,7 +557,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                     }
                 }
                 if (T == 1) {
-                    for (int64_t q = begin_; q < begin_ + (end_ - begin_) / 256 * 256; q += 256) {
+                    for (int64_t q = begin_; q < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q += 256) {
                         const int64_t n_ = 256;
                         float *restrict total_row_ = total + (q - begin_);
                         float tile_[256];
@@ -603,7 +603,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                             weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
                         }
                     }
-                    for (int64_t q = begin_ + (end_ - begin_) / 256 * 256; q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
+                    for (int64_t q = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
                         const int64_t n_ = 64;
                         float *restrict total_row_ = total + (q - begin_);
                         float tile_[64];
@@ -897,7 +897,7 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                     sums[w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W)] = 0.0f;
                 }
                 if (value_W == 1) {
-                    for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 256 * 256; w += 256) {
+                    for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
                         const int64_t n_ = 256;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
                         float tile_[256];
@@ -931,7 +931,7 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                             sums_row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t w = begin_ + (end_ - begin_) / 256 * 256; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                    for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                         const int64_t n_ = 64;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
                         float tile_[64];

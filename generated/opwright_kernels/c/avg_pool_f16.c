@@ -159,7 +159,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
             for (int64_t o_w_ = from_; o_w_ < to_; ++o_w_) {
                 const int64_t k_w_end_0_ = opwright_max(0, PB_w_ - o_w_ * S_w_);
                 const int64_t k_w_end_1_ = opwright_min(K_w_, I_w_ - 1 - (o_w_ * S_w_ - PB_w_) + 1);
-                for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                     const int64_t n_ = 256;
                     float *restrict total_row_ = total + (c - begin_);
                     float tile_[256];
@@ -225,7 +225,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (c - begin_);
                     float tile_[64];

@@ -198,7 +198,7 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
         const int64_t begin_ = task_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         if (src_C == 1) {
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (c - begin_);
                 float tile_[256];
@@ -250,7 +250,7 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
                     batch_mean_sum__row_[i_] = tile_[i_] / same_0_;
                 }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (c - begin_);
                 float tile_[64];
@@ -512,7 +512,7 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
             }
         }
         if (src_C == 1) {
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_row_ = spread + (c - begin_);
                 float tile_[256];
@@ -565,7 +565,7 @@ static void batch_norm_forward_training_f32_0_c(void *context_, int64_t part_)
                     batch_variance_sum__row_[i_] = tile_[i_] / same_0_;
                 }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (c - begin_);
                 float tile_[64];

@@ -100,7 +100,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             diff_scale[c - begin_] = 0.0f;
         }
         if (diff_dst_C == 1 && src_C == 1 && mean_C == 1) {
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
                 float tile_[256];
@@ -142,7 +142,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                     diff_scale_row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
                 float tile_[64];
@@ -410,7 +410,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             diff_beta_sum_[c - begin_] = 0.0f;
         }
         if (diff_dst_C == 1) {
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[256];
@@ -448,7 +448,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                     diff_beta_sum__row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 float tile_[64];
@@ -639,7 +639,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             }
         }
         if (diff_dst_C == 1) {
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
                 float tile_[256];
@@ -704,7 +704,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                 }
                 opwright_put_f32(diff_mean_row_, diff_mean_first_, diff_mean_C, n_);
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
                 float tile_[64];

@@ -159,7 +159,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
         const int64_t begin_ = task_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
         if (diff_dst_C == 1) {
-            for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+            for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
                 float tile_[256];
@@ -218,7 +218,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 }
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
-            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+            for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
                 float tile_[64];

@@ -158,7 +158,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t begin_ = task_ * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C);
-        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+        for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
             const int64_t n_ = 256;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
             float tile_[256];
@@ -206,7 +206,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
             }
             opwright_put_wide_f16(tile_, diff_bias + c * diff_bias_C, diff_bias_C, n_, total_);
         }
-        for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+        for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
             float tile_[64];

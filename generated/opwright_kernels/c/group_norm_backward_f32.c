@@ -367,7 +367,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 total[g - begin_ + n * block_] = 0.0f;
             }
             if (k_end_0_ * src_C == 1) {
-                for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+                for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
                     float tile_[256];
@@ -405,7 +405,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                         total_row_[i_] += tile_[i_];
                     }
                 }
-                for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+                for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
                     float tile_[64];
@@ -608,7 +608,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 spread[g - begin_ + n * block_] = 0.0f;
             }
             if (k_end_0_ * src_C == 1) {
-                for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+                for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
                     float tile_[256];
@@ -647,7 +647,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                         spread_row_[i_] += tile_[i_];
                     }
                 }
-                for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+                for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
                     float tile_[64];
@@ -855,7 +855,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 variance_sum[g - begin_ + n * block_] = 0.0f;
             }
             if (k_end_0_ * diff_dst_C == 1 && k_end_0_ * gamma_C == 1 && k_end_0_ * src_C == 1) {
-                for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+                for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
                     float tile_[256];
@@ -898,7 +898,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                         variance_sum_row_[i_] += tile_[i_];
                     }
                 }
-                for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+                for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
                     float tile_[64];
@@ -1140,7 +1140,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 mean_sum[g - begin_ + n * block_] = 0.0f;
             }
             if (k_end_0_ * diff_dst_C == 1 && k_end_0_ * gamma_C == 1) {
-                for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+                for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
                     float tile_[256];
@@ -1179,7 +1179,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                         mean_sum_row_[i_] += tile_[i_];
                     }
                 }
-                for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+                for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
                     float tile_[64];

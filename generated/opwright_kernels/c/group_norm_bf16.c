@@ -210,7 +210,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, G);
         if (k_end_0_ * src_C == 1) {
-            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+            for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (g - begin_);
                 float tile_[256];
@@ -262,7 +262,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                     mean_sum__row_[i_] = tile_[i_] / same_0_;
                 }
             }
-            for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+            for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (g - begin_);
                 float tile_[64];
@@ -524,7 +524,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
             }
         }
         if (k_end_0_ * src_C == 1) {
-            for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 256 * 256; g += 256) {
+            for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_row_ = spread + (g - begin_);
                 float tile_[256];
@@ -577,7 +577,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                     variance_sum__row_[i_] = tile_[i_] / same_0_;
                 }
             }
-            for (int64_t g = begin_ + (end_ - begin_) / 256 * 256; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
+            for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (g - begin_);
                 float tile_[64];
@@ -957,7 +957,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             total_of_g_k_[g_k_] = 0.0f;
         }
         if (src_C == 1) {
-            for (int64_t g_k_ = 0; g_k_ < C / 256 * 256; g_k_ += 256) {
+            for (int64_t g_k_ = 0; g_k_ < opwright_in_wide_tiles(C, 256); g_k_ += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
                 float tile_[256];
@@ -993,7 +993,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                     total_of_g_k__row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t g_k_ = C / 256 * 256; g_k_ < C / 64 * 64; g_k_ += 64) {
+            for (int64_t g_k_ = opwright_in_wide_tiles(C, 256); g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
                 float tile_[64];
@@ -1187,7 +1187,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             spread_of_g_k_[g_k_] = 0.0f;
         }
         if (src_C == 1) {
-            for (int64_t g_k_ = 0; g_k_ < C / 256 * 256; g_k_ += 256) {
+            for (int64_t g_k_ = 0; g_k_ < opwright_in_wide_tiles(C, 256); g_k_ += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
                 float tile_[256];
@@ -1224,7 +1224,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                     spread_of_g_k__row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t g_k_ = C / 256 * 256; g_k_ < C / 64 * 64; g_k_ += 64) {
+            for (int64_t g_k_ = opwright_in_wide_tiles(C, 256); g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
                 float tile_[64];

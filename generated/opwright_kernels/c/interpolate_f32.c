@@ -178,7 +178,7 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                 if ((mode_word_ == 2 || mode_word_ == 1) || mode_word_ == 3) {
                     const int64_t whole_2_ = opwright_floor_div(A_w_ * o_w_ + B_w_, Q_w_);
                     if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
-                        for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                        for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                             const int64_t n_ = 256;
                             float tile_[256];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -215,7 +215,7 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                             opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                         }
                         if (src_C == 1) {
-                            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                            for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                                 const int64_t n_ = 64;
                                 float tile_[64];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -323,7 +323,7 @@ static void interpolate_f32_1_c(void *context_, int64_t part_)
                             }
                         }
                         if (!(src_C == 1)) {
-                            for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                            for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                                 const int64_t n_ = 64;
                                 float tile_[64];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -249,7 +249,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
         const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
         const int64_t variance_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B, &variance_B_b_at_walk_);
         if (src_B_step_ == 1) {
-            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
+            for (int64_t b = begin_; b < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (b - begin_);
                 float tile_[256];
@@ -299,7 +299,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                     mean_sum__row_[i_] = tile_[i_] / same_0_;
                 }
             }
-            for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            for (int64_t b = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
                 float tile_[64];
@@ -551,7 +551,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             }
         }
         if (src_B_step_ == 1) {
-            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
+            for (int64_t b = begin_; b < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_row_ = spread + (b - begin_);
                 float tile_[256];
@@ -602,7 +602,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                     variance_sum__row_[i_] = tile_[i_] / same_0_;
                 }
             }
-            for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            for (int64_t b = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (b - begin_);
                 float tile_[64];

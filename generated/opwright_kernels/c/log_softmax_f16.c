@@ -65,7 +65,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
             const int64_t src_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A, &src_A_a_at_walk_);
             const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
             const int64_t dst_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
-            for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 256 * 256; a += 256) {
+            for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
                 const int64_t n_ = 256;
                 float *restrict peak_row_ = peak + (a - begin_);
                 float tile_[256];
@@ -83,7 +83,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     peak_row_[i_] = tile_[i_];
                 }
             }
-            for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+            for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                 const int64_t n_ = 64;
                 float *restrict peak_row_ = peak + (a - begin_);
                 float tile_[64];
@@ -137,7 +137,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     peak_row_[i_] = tile_[i_];
                 }
             }
-            for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 256 * 256; a += 256) {
+            for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (a - begin_);
                 float tile_[256];
@@ -189,7 +189,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
                 }
             }
-            for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+            for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (a - begin_);
                 float tile_[64];

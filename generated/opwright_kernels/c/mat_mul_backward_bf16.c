@@ -290,7 +290,7 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
                     diff_src_sum_[k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K))] = 0.0f;
                 }
                 if (weights_K == 1) {
-                    for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
+                    for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
                         float tile_[256];
@@ -338,7 +338,7 @@ static void mat_mul_backward_bf16_1_k(void *context_, int64_t part_)
                             diff_src_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+                    for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
                         float tile_[64];
@@ -954,7 +954,7 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
                     diff_weights_sum_[n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))] = 0.0f;
                 }
                 if (diff_dst_N_p1_ == 1) {
-                    for (int64_t n_p1_ = begin_; n_p1_ < begin_ + (end_ - begin_) / 256 * 256; n_p1_ += 256) {
+                    for (int64_t n_p1_ = begin_; n_p1_ < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n_p1_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
                         float tile_[256];
@@ -1000,7 +1000,7 @@ static void mat_mul_backward_bf16_3_n_p1_(void *context_, int64_t part_)
                             diff_weights_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t n_p1_ = begin_ + (end_ - begin_) / 256 * 256; n_p1_ < begin_ + (end_ - begin_) / 64 * 64; n_p1_ += 64) {
+                    for (int64_t n_p1_ = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n_p1_ < begin_ + (end_ - begin_) / 64 * 64; n_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
                         float tile_[64];

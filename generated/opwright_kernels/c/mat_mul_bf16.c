@@ -213,7 +213,7 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                     sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
                 }
                 if (weights_N == 1) {
-                    for (int64_t n = begin_; n < begin_ + (end_ - begin_) / 256 * 256; n += 256) {
+                    for (int64_t n = begin_; n < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n += 256) {
                         const int64_t n_ = 256;
                         float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
                         float tile_[256];
@@ -247,7 +247,7 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                             sums_row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t n = begin_ + (end_ - begin_) / 256 * 256; n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
+                    for (int64_t n = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
                         const int64_t n_ = 64;
                         float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
                         float tile_[64];

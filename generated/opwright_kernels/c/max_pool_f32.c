@@ -81,7 +81,7 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
             for (int64_t o_w_ = from_; o_w_ < to_; ++o_w_) {
                 const int64_t k_w_end_0_ = opwright_max(0, opwright_ceil_by(PB_w_ - o_w_ * S_w_, D_w_));
                 const int64_t k_w_end_1_ = opwright_min(K_w_, opwright_floor_by(I_w_ - 1 - (o_w_ * S_w_ - PB_w_), D_w_) + 1);
-                for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 256 * 256; c += 256) {
+                for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                     const int64_t n_ = 256;
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -118,7 +118,7 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                     opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                 }
                 if (src_C == 1) {
-                    for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                    for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                         const int64_t n_ = 64;
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -226,7 +226,7 @@ static void max_pool_f32_0_c(void *context_, int64_t part_)
                     }
                 }
                 if (!(src_C == 1)) {
-                    for (int64_t c = begin_ + (end_ - begin_) / 256 * 256; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                    for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                         const int64_t n_ = 64;
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {

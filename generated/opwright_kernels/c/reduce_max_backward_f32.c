@@ -161,7 +161,7 @@ static void reduce_max_backward_f32_0_k(void *context_, int64_t part_)
         const int64_t dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
         const int64_t diff_src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_);
         const int64_t diff_dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_);
-        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
+        for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
             const int64_t n_ = 256;
             float *restrict dst_first_row_ = dst_first + (k - begin_);
             float tile_[256];
@@ -186,7 +186,7 @@ static void reduce_max_backward_f32_0_k(void *context_, int64_t part_)
             }
         }
         if (src_K_step_ == 1 && dst_K_step_ == 1) {
-            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+            for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict dst_first_row_ = dst_first + (k - begin_);
                 float tile_[64];
@@ -254,7 +254,7 @@ static void reduce_max_backward_f32_0_k(void *context_, int64_t part_)
             }
         }
         if (!(src_K_step_ == 1 && dst_K_step_ == 1)) {
-            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+            for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict dst_first_row_ = dst_first + (k - begin_);
                 float tile_[64];

@@ -203,7 +203,7 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
         const int64_t dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
         const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
-        for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
+        for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
             const int64_t n_ = 256;
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -233,7 +233,7 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
             opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
         }
         if (src_K_step_ == 1) {
-            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+            for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -320,7 +320,7 @@ static void reduce_min_bf16_0_k(void *context_, int64_t part_)
             }
         }
         if (!(src_K_step_ == 1)) {
-            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+            for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {

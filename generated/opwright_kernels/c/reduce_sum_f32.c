@@ -215,7 +215,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
         const int64_t dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
         const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
         if (src_K_step_ == 1) {
-            for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 256 * 256; k += 256) {
+            for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
                 const int64_t n_ = 256;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
                 float tile_[256];
@@ -277,7 +277,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_K_step_, n_);
             }
-            for (int64_t k = begin_ + (end_ - begin_) / 256 * 256; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
+            for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
                 float tile_[64];

@@ -1087,7 +1087,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
         const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
         const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
         if (diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1) {
-            for (int64_t c_p0_ = begin_; c_p0_ < begin_ + (end_ - begin_) / 256 * 256; c_p0_ += 256) {
+            for (int64_t c_p0_ = begin_; c_p0_ < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c_p0_ += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
                 float tile_[256];
@@ -1159,7 +1159,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                 }
                 opwright_put_f32(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
-            for (int64_t c_p0_ = begin_ + (end_ - begin_) / 256 * 256; c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
+            for (int64_t c_p0_ = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
                 float tile_[64];

@@ -162,7 +162,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
         const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
         const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
         if (src_B_step_ == 1) {
-            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 256 * 256; b += 256) {
+            for (int64_t b = begin_; b < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (b - begin_);
                 float tile_[256];
@@ -213,7 +213,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                     shared_0__row_[i_] = 1.0f / opwright_sqrt_f32(tile_[i_] / same_0_ + same_1_);
                 }
             }
-            for (int64_t b = begin_ + (end_ - begin_) / 256 * 256; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+            for (int64_t b = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
                 float tile_[64];

@@ -74,7 +74,7 @@ static void soft_max_backward_f16_f16_f32_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_; a < end_; ++a) {
                 total[a - begin_] = 0.0f;
             }
-            for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 256 * 256; a += 256) {
+            for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (a - begin_);
                 float tile_[256];
@@ -109,7 +109,7 @@ static void soft_max_backward_f16_f16_f32_0_a(void *context_, int64_t part_)
                     total_row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+            for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (a - begin_);
                 float tile_[64];

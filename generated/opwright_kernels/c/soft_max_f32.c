@@ -83,7 +83,7 @@ static void soft_max_f32_0_a(void *context_, int64_t part_)
             const int64_t dst_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
             const int64_t stats_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->stats_B, &stats_B_b_at_walk_);
             const int64_t stats_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->stats_A, &stats_A_a_at_walk_);
-            for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 256 * 256; a += 256) {
+            for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
                 const int64_t n_ = 256;
                 float *restrict peak_row_ = peak + (a - begin_);
                 float tile_[256];
@@ -102,7 +102,7 @@ static void soft_max_f32_0_a(void *context_, int64_t part_)
                 }
             }
             if (src_A_step_ == 1) {
-                for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+                for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                     const int64_t n_ = 64;
                     float *restrict peak_row_ = peak + (a - begin_);
                     float tile_[64];
@@ -155,7 +155,7 @@ static void soft_max_f32_0_a(void *context_, int64_t part_)
                 }
             }
             if (!(src_A_step_ == 1)) {
-                for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+                for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                     const int64_t n_ = 64;
                     float *restrict peak_row_ = peak + (a - begin_);
                     float tile_[64];
@@ -230,7 +230,7 @@ static void soft_max_f32_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_; a < end_; ++a) {
                 total[a - begin_] = 0.0f;
             }
-            for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 256 * 256; a += 256) {
+            for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (a - begin_);
                 float tile_[256];
@@ -263,7 +263,7 @@ static void soft_max_f32_0_a(void *context_, int64_t part_)
                     total_row_[i_] += tile_[i_];
                 }
             }
-            for (int64_t a = begin_ + (end_ - begin_) / 256 * 256; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+            for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (a - begin_);
                 float tile_[64];

@@ -205,7 +205,7 @@ static void subtract_backward_bf16_0_x_p2_(void *context_, int64_t part_)
             for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
                 const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                 if (diff_dst_X_p2__step_ == 1) {
-                    for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 256 * 256; x_p2_ += 256) {
+                    for (int64_t x_p2_ = 0; x_p2_ < opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
                         float tile_[256];
@@ -246,7 +246,7 @@ static void subtract_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                             diff_src_0_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t x_p2_ = X_p2__inner_ / 256 * 256; x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
+                    for (int64_t x_p2_ = opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
                         float tile_[64];
@@ -602,7 +602,7 @@ static void subtract_backward_bf16_0_x_p1_(void *context_, int64_t part_)
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
                 const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                 if (diff_dst_X_p1__step_ == 1) {
-                    for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 256 * 256; x_p1_ += 256) {
+                    for (int64_t x_p1_ = 0; x_p1_ < opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
                         float tile_[256];
@@ -643,7 +643,7 @@ static void subtract_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                             diff_src_1_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t x_p1_ = X_p1__inner_ / 256 * 256; x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
+                    for (int64_t x_p1_ = opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
                         float tile_[64];

@@ -36,6 +36,56 @@ static inline __m512 opwright_exp_lanes_f32(__m512 x)
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(OPWRIGHT_EXP_F32_4));
     return _mm512_scalef_ps(_mm512_fmadd_ps(_mm512_fmadd_ps(p, r, one), r, one), n);
 }
+#elif defined(__AVX2__) && defined(__FMA__)
+static inline __m256 opwright_exp_lanes_f32(__m256 x)
+{
+    // If an operand is NaN, these return the second one.
+    const __m256 below = _mm256_min_ps(_mm256_set1_ps(89.0f), x);
+    const __m256 within = _mm256_max_ps(_mm256_set1_ps(-104.0f), below);
+    const __m256 magic = _mm256_set1_ps(0x1.8p23f), one = _mm256_set1_ps(1.0f);
+    const __m256 shifted = _mm256_fmadd_ps(within, _mm256_set1_ps(0x1.715476p+0f), magic);
+    const __m256 n = _mm256_sub_ps(shifted, magic);
+    const __m256 near = _mm256_fnmadd_ps(n, _mm256_set1_ps(OPWRIGHT_LN2_F32), within);
+    const __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(OPWRIGHT_LN2_REST_F32), near);
+    __m256 p = _mm256_set1_ps(OPWRIGHT_EXP_F32_0);
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(OPWRIGHT_EXP_F32_1));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(OPWRIGHT_EXP_F32_2));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(OPWRIGHT_EXP_F32_3));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(OPWRIGHT_EXP_F32_4));
+    const __m256 power = _mm256_fmadd_ps(_mm256_fmadd_ps(p, r, one), r, one);
+    // By two factors, each a power of two: denormals are rounded once. The integer stands in the low bits of what was shifted.
+    const __m256i whole = _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32(0x4b400000));
+    const __m256i half = _mm256_srai_epi32(whole, 1), bias = _mm256_set1_epi32(127);
+    const __m256i first = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+    const __m256i second = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), bias), 23);
+    return _mm256_mul_ps(_mm256_mul_ps(power, _mm256_castsi256_ps(first)), _mm256_castsi256_ps(second));
+}
+
+// The first n of 8 cells, the others 0; and stores them: masks of stores are slow on AMD's. Softmax of 100000 rows of 10 takes 0.75
+// of the time of the last cells one by one (AMD EPYC Zen 3, gcc 12.2).
+static inline __m256 opwright_rest_f32(const float *cells, int64_t n)
+{
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_ps(cells, _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)n), lanes));
+}
+
+static inline void opwright_put_rest_f32(float *to, __m256 cells, int64_t n)
+{
+    __m128 four = _mm256_castps256_ps128(cells);
+    if (n & 4) {
+        _mm_storeu_ps(to, four);
+        four = _mm256_extractf128_ps(cells, 1);
+        to += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)(void *)to, four);
+        four = _mm_movehl_ps(four, four);
+        to += 2;
+    }
+    if (n & 1) {
+        _mm_store_ss(to, four);
+    }
+}
 #endif
 
 static inline void opwright_exp_row_f32(float *row, int64_t n)
@@ -48,6 +98,13 @@ static inline void opwright_exp_row_f32(float *row, int64_t n)
     if (i < n) {
         const __mmask16 rest = (__mmask16)((1u << (n - i)) - 1u);
         _mm512_mask_storeu_ps(row + i, rest, opwright_exp_lanes_f32(_mm512_maskz_loadu_ps(rest, row + i)));
+    }
+#elif defined(__AVX2__) && defined(__FMA__)
+    for (; i + 8 <= n; i += 8) {
+        _mm256_storeu_ps(row + i, opwright_exp_lanes_f32(_mm256_loadu_ps(row + i)));
+    }
+    if (i < n) {
+        opwright_put_rest_f32(row + i, opwright_exp_lanes_f32(opwright_rest_f32(row + i, n - i)), n - i);
     }
 #else
     for (; i < n; ++i) {
@@ -166,6 +223,10 @@ static inline void opwright_erf_row_f32(float *row, int64_t n)
 #if defined(__AVX2__) && defined(__FMA__)
     for (; i + 8 <= n; i += 8) {
         _mm256_storeu_ps(row + i, opwright_erf_lanes_f32(_mm256_loadu_ps(row + i)));
+    }
+    if (i < n) {
+        opwright_put_rest_f32(row + i, opwright_erf_lanes_f32(opwright_rest_f32(row + i, n - i)), n - i);
+        i = n;
     }
 #elif defined(__aarch64__)
     for (; i + 4 <= n; i += 4) {

@@ -88,7 +88,9 @@ def tiled(
     lane, lanes = Name(loops.lane_name()), high if low == ZERO else Binary("-", high, low)
 
     def whole(width: int) -> Expr:
-        cells = Binary("*", Binary("/", lanes, nodes.integer(width)), nodes.integer(width))
+        cells: Expr = Binary("*", Binary("/", lanes, nodes.integer(width)), nodes.integer(width))
+        if width == WIDTHS[0]:
+            cells = Call("opwright_in_wide_tiles", (lanes, nodes.integer(width)))
         return cells if low == ZERO else Binary("+", low, cells)
 
     beside: dict[Expr, Expr] = {}
