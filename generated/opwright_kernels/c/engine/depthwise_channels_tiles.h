@@ -11,20 +11,22 @@ typedef struct tile {
     const float *w;   // [kd][kh][kw][LANES]
     sum_cell *out;    // the first pixel
     const int64_t *in_x, *in_size;
-    int64_t w_x[3];
+    int64_t w_x[3], w_block;
     taps d, h, w_taps; // of the first pixel; d is clipped
     int64_t in_step;  // from a pixel to the next, in steps of the taps
     int64_t shift;    // from the first row to the second, in steps of the taps
+    int64_t row_first, row_end; // of the rows of input that either reads, counted as taps of the first one, those in bounds
     int64_t rows, pixels, lanes;
+    int64_t blocks;   // of channels, one after another
     int64_t out_row, out_step; // from a row and a pixel to the next, in elements
-    vec bias;
+    const elem *bias; // NULL: nothing
 } tile;
 
 // One row of input, for the rows of the tile that read it. `units`: it has units; neighbouring taps are then a pair,
 // and the last of an odd number is single, as are all with `edge`.
-INLINE void tile_walk(const int KW, const int S, const bool units, const bool edge, const bool first,
+INLINE void tile_walk(const int KW, const int S, const bool units, const bool edge, const bool part, const bool first,
                       const bool second, const tile *t, const elem *in, const float *w, int64_t w_back, int64_t low,
-                      int64_t high, vec acc[2][P]) {
+                      int64_t high, vec acc[R][P]) {
     const int64_t pitch = t->w_taps.at_step * t->in_x[2], w_step = t->w_taps.k_step * LANES;
     const bool pairs = units && OPWRIGHT_PAIRS && !edge;
     if (KW > 0) {
@@ -38,7 +40,7 @@ INLINE void tile_walk(const int KW, const int S, const bool units, const bool ed
             STEP(in);
             if (edge && (c < low || c >= high))
                 continue;
-            const vec x = units ? unit_load(in) : lanes_load(in, edge, t->lanes);
+            const vec x = units ? unit_load(in) : lanes_load(in, part, t->lanes);
             UNROLL for (int k = 0; k < KW; k++) if (c >= k && (c - k) % S == 0 && (c - k) / S < P) {
                 const bool paired = pairs && (KW % 2 == 0 || k < KW - 1);
                 if (paired && k % 2 == 1)
@@ -47,7 +49,7 @@ INLINE void tile_walk(const int KW, const int S, const bool units, const bool ed
                 if (first)
                     acc[0][(c - k) / S] = multiply(paired, acc[0][(c - k) / S], v, a[k]);
                 if (second)
-                    acc[1][(c - k) / S] = multiply(paired, acc[1][(c - k) / S], v, b[k]);
+                    acc[R - 1][(c - k) / S] = multiply(paired, acc[R - 1][(c - k) / S], v, b[k]);
             }
         }
     } else {
@@ -66,9 +68,9 @@ INLINE void tile_walk(const int KW, const int S, const bool units, const bool ed
                 if (first)
                     acc[0][i] = multiply(true, acc[0][i], x, a);
                 if (second)
-                    acc[1][i] = multiply(true, acc[1][i], x, b);
+                    acc[R - 1][i] = multiply(true, acc[R - 1][i], x, b);
             }
-            UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
         }
         for (; k < end; k++, in += pitch, w += w_step) {
             const vec a = first ? alone(units, vec_load(w)) : (vec){0};
@@ -79,16 +81,16 @@ INLINE void tile_walk(const int KW, const int S, const bool units, const bool ed
                 STEP(at);
                 if (edge && (c < low || c >= high))
                     continue;
-                const vec x = alone(units, units ? unit_load(at) : lanes_load(at, edge, t->lanes));
+                const vec x = alone(units, units ? unit_load(at) : lanes_load(at, part, t->lanes));
                 if (first)
                     acc[0][i] += x * a;
                 if (second)
-                    acc[1][i] += x * b;
+                    acc[R - 1][i] += x * b;
             }
-            UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
         }
     }
-    UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < P; i++) PIN(acc[r][i]);
 }
 
 // Two rows of a tile over three rows of taps, by products of pairs: the first two rows of input are a pair, and the last
@@ -117,14 +119,15 @@ INLINE uvec rows_pair(const elem *low, const elem *high) {
     return (uvec)_mm512_permutexvar_epi16((__m512i)(lane | (lane + LANES) << 16), both);
 }
 
-INLINE void tile_rows(const bool edge, const tile *t, int64_t low, int64_t high, vec acc[2][P]) {
+INLINE void tile_rows(const bool edge, const tile *t, const elem *block, const float *weights, int64_t low, int64_t high,
+                      vec acc[R][P]) {
     const int64_t row = t->h.at_step * t->in_x[1], pitch = t->w_taps.at_step * t->in_x[2];
     const int64_t w_row = t->h.k_step * t->w_x[1], w_step = t->w_taps.k_step * LANES;
     for (int64_t jd = 0; jd < t->d.count; jd++) {
         const elem *upper =
-            t->in + (t->d.at + jd * t->d.at_step) * t->in_x[0] + t->h.at * t->in_x[1] + t->w_taps.at * t->in_x[2];
+            block + (t->d.at + jd * t->d.at_step) * t->in_x[0] + t->h.at * t->in_x[1] + t->w_taps.at * t->in_x[2];
         const elem *lower = upper + 2 * row;
-        const float *w = t->w + (t->d.k + jd * t->d.k_step) * t->w_x[0] + t->h.k * t->w_x[1] + t->w_taps.k * LANES;
+        const float *w = weights + (t->d.k + jd * t->d.k_step) * t->w_x[0] + t->h.k * t->w_x[1] + t->w_taps.k * LANES;
         // The weights of both pairs: of the first row of output, whose second pair has one, and of the second row.
         uvec first[PAIRED_TAPS], third[PAIRED_TAPS], only[PAIRED_TAPS], last[PAIRED_TAPS];
         UNROLL for (int k = 0; k < PAIRED_TAPS; k++) {
@@ -158,99 +161,143 @@ INLINE void tile_rows(const bool edge, const tile *t, int64_t low, int64_t high,
 }
 #endif
 
-INLINE void tile_run(const int KW, const int S, const bool units, const bool edge, const tile *t) {
-    vec acc[2][P];
-    UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) acc[r][i] = (vec){0};
+INLINE void tile_run(const int KW, const int S, const bool units, const bool edge, const bool part, const tile *t) {
     // Columns of the walk within the input.
     const int64_t low = taps_low(&t->w_taps), high = taps_high(&t->w_taps, t->in_size[2]);
     const int64_t shift = t->rows > 1 ? t->shift : 0, w_back = shift * t->h.k_step * t->w_x[1];
     const bool paired = KW == PAIRED_TAPS && S == 1 && !units && rows_paired(t, edge);
+    const int64_t in_row = t->h.at_step * t->in_x[1], w_row = t->h.k_step * t->w_x[1];
+    const elem *block = t->in, *biases = t->bias;
+    const float *weights = t->w;
+    sum_cell *out = t->out;
+    for (int64_t left = t->blocks; left > 0; left--, block += LANES, weights += t->w_block, out += LANES) {
+        vec acc[R][P];
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < P; i++) acc[r][i] = (vec){0};
 #if ROWS_PAIRED
-    if (paired)
-        tile_rows(edge, t, low, high, acc);
+        if (paired)
+            tile_rows(edge, t, block, weights, low, high, acc);
 #endif
-    for (int64_t jd = 0; jd < t->d.count && !paired; jd++)
-        for (int64_t j = 0; j < t->h.count + shift; j++) {
-            const int64_t h = t->h.at + j * t->h.at_step;
-            if (h < 0 || h >= t->in_size[1])
-                continue;
-            const elem *in =
-                t->in + (t->d.at + jd * t->d.at_step) * t->in_x[0] + h * t->in_x[1] + t->w_taps.at * t->in_x[2];
-            const float *w = t->w + (t->d.k + jd * t->d.k_step) * t->w_x[0] +
-                             (t->h.k + j * t->h.k_step) * t->w_x[1] + t->w_taps.k * LANES;
-            const bool first = j < t->h.count, second = t->rows > 1 && j >= shift;
-            if (first && second)
-                tile_walk(KW, S, units, edge, true, true, t, in, w, w_back, low, high, acc);
-            else if (first)
-                tile_walk(KW, S, units, edge, true, false, t, in, w, w_back, low, high, acc);
-            else if (second)
-                tile_walk(KW, S, units, edge, false, true, t, in, w, w_back, low, high, acc);
+        for (int64_t jd = 0; jd < t->d.count && !paired; jd++) {
+            const elem *in = block + (t->d.at + jd * t->d.at_step) * t->in_x[0] +
+                             (t->h.at + t->row_first * t->h.at_step) * t->in_x[1] + t->w_taps.at * t->in_x[2];
+            const float *w = weights + (t->d.k + jd * t->d.k_step) * t->w_x[0] +
+                             (t->h.k + t->row_first * t->h.k_step) * t->w_x[1] + t->w_taps.k * LANES;
+            for (int64_t j = t->row_first; j < t->row_end; j++, in += in_row, w += w_row) {
+                const bool first = R == 1 || j < t->h.count, second = R > 1 && t->rows > 1 && j >= shift;
+                if (first && second)
+                    tile_walk(KW, S, units, edge, part, true, true, t, in, w, w_back, low, high, acc);
+                else if (first)
+                    tile_walk(KW, S, units, edge, part, true, false, t, in, w, w_back, low, high, acc);
+                else if (second)
+                    tile_walk(KW, S, units, edge, part, false, true, t, in, w, w_back, low, high, acc);
+            }
         }
-    if (t->rows == 2 && t->pixels == P && t->lanes == LANES) {
-        UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++)
-            sum_store(t->out + r * t->out_row + i * t->out_step, acc[r][i] + t->bias);
-        return;
+        vec bias = {0};
+        if (biases)
+            bias = lanes_load(biases, part, t->lanes), biases += LANES;
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < P; i++) acc[r][i] += bias;
+        if (t->rows == R && t->pixels == P && t->lanes == LANES) {
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < P; i++)
+                sum_store(out + r * t->out_row + i * t->out_step, acc[r][i]);
+        } else {
+            float sums[R][P][LANES];
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < P; i++) vec_store(sums[r][i], acc[r][i]);
+            for (int64_t r = 0; r < t->rows; r++)
+                for (int64_t i = 0; i < t->pixels; i++)
+                    sums_store(out + r * t->out_row + i * t->out_step, vec_load(sums[r][i]), true, t->lanes);
+        }
     }
-    float sums[2][P][LANES];
-    UNROLL for (int r = 0; r < 2; r++) UNROLL for (int i = 0; i < P; i++) vec_store(sums[r][i], acc[r][i] + t->bias);
-    for (int64_t r = 0; r < t->rows; r++)
-        for (int64_t i = 0; i < t->pixels; i++)
-            sums_store(t->out + r * t->out_row + i * t->out_step, vec_load(sums[r][i]), true, t->lanes);
 }
 
 typedef void tile_function(const tile *t);
 typedef struct row_of_tiles {
     int64_t taps, in_step;
-    tile_function *inner, *edge;
+    tile_function *inner, *edge, *part;
 } row_of_tiles;
 
-static void tile_2x1(const tile *t) { tile_run(2, 1, false, false, t); }
-static void edge_2x1(const tile *t) { tile_run(2, 1, false, true, t); }
-static void tile_3x1(const tile *t) { tile_run(3, 1, false, false, t); }
-static void edge_3x1(const tile *t) { tile_run(3, 1, false, true, t); }
-static void tile_5x1(const tile *t) { tile_run(5, 1, false, false, t); }
-static void edge_5x1(const tile *t) { tile_run(5, 1, false, true, t); }
-static void tile_7x1(const tile *t) { tile_run(7, 1, false, false, t); }
-static void edge_7x1(const tile *t) { tile_run(7, 1, false, true, t); }
-static void tile_3x2(const tile *t) { tile_run(3, 2, false, false, t); }
-static void edge_3x2(const tile *t) { tile_run(3, 2, false, true, t); }
-static void tile_5x2(const tile *t) { tile_run(5, 2, false, false, t); }
-static void edge_5x2(const tile *t) { tile_run(5, 2, false, true, t); }
-static void tile_0x1(const tile *t) { tile_run(0, 1, false, false, t); }
-static void edge_0x1(const tile *t) { tile_run(0, 1, false, true, t); }
+static void tile_1x1(const tile *t) { tile_run(1, 1, false, false, false, t); }
+static void edge_1x1(const tile *t) { tile_run(1, 1, false, true, LANES == 16, t); }
+#if LANES != 16
+static void part_1x1(const tile *t) { tile_run(1, 1, false, true, true, t); }
+#endif
+static void tile_2x1(const tile *t) { tile_run(2, 1, false, false, false, t); }
+static void edge_2x1(const tile *t) { tile_run(2, 1, false, true, LANES == 16, t); }
+#if LANES != 16
+static void part_2x1(const tile *t) { tile_run(2, 1, false, true, true, t); }
+#endif
+static void tile_3x1(const tile *t) { tile_run(3, 1, false, false, false, t); }
+static void edge_3x1(const tile *t) { tile_run(3, 1, false, true, LANES == 16, t); }
+#if LANES != 16
+static void part_3x1(const tile *t) { tile_run(3, 1, false, true, true, t); }
+#endif
+static void tile_5x1(const tile *t) { tile_run(5, 1, false, false, false, t); }
+static void edge_5x1(const tile *t) { tile_run(5, 1, false, true, LANES == 16, t); }
+#if LANES != 16
+static void part_5x1(const tile *t) { tile_run(5, 1, false, true, true, t); }
+#endif
+static void tile_7x1(const tile *t) { tile_run(7, 1, false, false, false, t); }
+static void edge_7x1(const tile *t) { tile_run(7, 1, false, true, LANES == 16, t); }
+#if LANES != 16
+static void part_7x1(const tile *t) { tile_run(7, 1, false, true, true, t); }
+#endif
+static void tile_3x2(const tile *t) { tile_run(3, 2, false, false, false, t); }
+static void edge_3x2(const tile *t) { tile_run(3, 2, false, true, LANES == 16, t); }
+#if LANES != 16
+static void part_3x2(const tile *t) { tile_run(3, 2, false, true, true, t); }
+#endif
+static void tile_5x2(const tile *t) { tile_run(5, 2, false, false, false, t); }
+static void edge_5x2(const tile *t) { tile_run(5, 2, false, true, LANES == 16, t); }
+#if LANES != 16
+static void part_5x2(const tile *t) { tile_run(5, 2, false, true, true, t); }
+#endif
+static void tile_0x1(const tile *t) { tile_run(0, 1, false, false, false, t); }
+static void edge_0x1(const tile *t) { tile_run(0, 1, false, true, LANES == 16, t); }
+#if LANES != 16
+static void part_0x1(const tile *t) { tile_run(0, 1, false, true, true, t); }
+#endif
 #ifdef OPWRIGHT_FIXED_TAPS
-static void tile_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, false, t); }
-static void edge_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, true, t); }
+static void tile_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, false, false, t); }
+static void edge_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, true, LANES == 16, t); }
+#if LANES != 16
+static void part_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, true, true, t); }
+#endif
+#endif
+// A mask costs nothing where there is one for each load.
+#if LANES == 16
+#define PART(name) edge_##name
+#else
+#define PART(name) part_##name
 #endif
 static const row_of_tiles tiles[] = {
-    {2, 1, tile_2x1, edge_2x1},
-    {3, 1, tile_3x1, edge_3x1},
-    {5, 1, tile_5x1, edge_5x1},
-    {7, 1, tile_7x1, edge_7x1},
-    {3, 2, tile_3x2, edge_3x2},
-    {5, 2, tile_5x2, edge_5x2},
+    {1, 1, tile_1x1, edge_1x1, PART(1x1)},
+    {2, 1, tile_2x1, edge_2x1, PART(2x1)},
+    {3, 1, tile_3x1, edge_3x1, PART(3x1)},
+    {5, 1, tile_5x1, edge_5x1, PART(5x1)},
+    {7, 1, tile_7x1, edge_7x1, PART(7x1)},
+    {3, 2, tile_3x2, edge_3x2, PART(3x2)},
+    {5, 2, tile_5x2, edge_5x2, PART(5x2)},
 #ifdef OPWRIGHT_FIXED_TAPS
-    {OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, tile_fixed, edge_fixed},
+    {OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, tile_fixed, edge_fixed, PART(fixed)},
 #endif
-    {0, 0, tile_0x1, edge_0x1}, // any
+    {0, 0, tile_0x1, edge_0x1, PART(0x1)}, // any
 };
 
 // The same for input of units; few blocks need bounds checks there.
 #if UNIT_ELEMS > 1
-static void units_edge(const tile *t) { tile_run(0, 1, true, true, t); }
-static void units_5x1(const tile *t) { tile_run(5, 1, true, false, t); }
-static void units_7x1(const tile *t) { tile_run(7, 1, true, false, t); }
-static void units_0x1(const tile *t) { tile_run(0, 1, true, false, t); }
+static void units_edge(const tile *t) { tile_run(0, 1, true, true, true, t); }
+static void units_5x1(const tile *t) { tile_run(5, 1, true, false, false, t); }
+static void units_7x1(const tile *t) { tile_run(7, 1, true, false, false, t); }
+static void units_0x1(const tile *t) { tile_run(0, 1, true, false, false, t); }
 #ifdef OPWRIGHT_FIXED_TAPS
-static void units_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, true, false, t); }
+static void units_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, true, false, false, t); }
 #endif
 static const row_of_tiles unit_tiles[] = {
-    {5, 1, units_5x1, units_edge},
-    {7, 1, units_7x1, units_edge},
+    {5, 1, units_5x1, units_edge, units_edge},
+    {7, 1, units_7x1, units_edge, units_edge},
 #ifdef OPWRIGHT_FIXED_TAPS
-    {OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, units_fixed, units_edge},
+    {OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, units_fixed, units_edge, units_edge},
 #endif
-    {0, 0, units_0x1, units_edge}, // any
+    {0, 0, units_0x1, units_edge, units_edge}, // any
 };
 #else
 #define unit_tiles tiles

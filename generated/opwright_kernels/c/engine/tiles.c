@@ -57,15 +57,20 @@ INLINE void finish(const operands *o, const int MR, const int NB, int64_t row, v
 // One unit of each row against a vector of units of each column. Rows are counted from every fourth on: the distances of
 // all 14 rows would need more registers than there are. f32 with 9x3, 14x2 and 16x1 1.0 to 1.035 times as fast (one thread
 // of an AMD Zen 4, gcc 12.2, over 3x3 of 128 channels and groups of 32).
-enum { NEAR_ROWS = 4 };
+// A tile of 4x3 would use all of 16 registers: gcc 12 keeps one of its sums in memory, which waits for itself 12 cycles in
+// every step. The last vector of such a tile is read by the products.
+enum { NEAR_ROWS = 4, REGISTERS = 16 }; // of 32 bytes
 INLINE void multiply(const int MR, const int NB, const unit *const *rows, int64_t row, const unit *v,
                      vec sum[MAX_HIGH][MAX_WIDE]) {
+    const bool full = VECTOR_BYTES == 32 && MR * NB + NB + 1 >= REGISTERS;
     units f[MAX_WIDE];
     EACH_VECTOR f[b] = units_load(v + b * LANES);
     EACH_ROW {
         const units x = units_splat(unit_get(unit_at(rows[m / NEAR_ROWS], m % NEAR_ROWS * row)));
         EACH_VECTOR {
-            if (NB > 1)
+            if (NB > 1 && full && b == NB - 1)
+                FUSE_AT(sum[m][b], x, v + b * LANES);
+            else if (NB > 1)
                 FUSE(sum[m][b], x, f[b]);
             else
                 sum[m][b] = fused(sum[m][b], x, f[b]);

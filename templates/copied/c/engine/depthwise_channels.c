@@ -1,6 +1,6 @@
 // y, x and w of groups with one channel on either side, over channel lanes: the vectors are neighbouring channels.
 //
-// For tensors with channels last. Rows of output, pairs of them, then tiles of P pixels, then blocks of channels; a
+// For tensors with channels last. Rows of output, R at a time, then tiles of P pixels, then blocks of channels; a
 // tile's accumulators live over all taps. It walks a row of input once and adds each column to every (row, pixel, kw)
 // that reads it; weights are packed to [block][kd][kh][kw][LANES] first. Out-of-bounds taps are left out. A solve for
 // big processes the outputs of each residue of the stride in turn: for these it is a solve for small with fewer taps
@@ -18,7 +18,9 @@
 
 #include "depthwise.h"
 
-#define P (LANES == 8 ? 4 : 7) // pixels of a row of a tile over channel lanes, which has two rows
+// Rows of a tile over channel lanes, and pixels of a row. With 16 registers two rows would need two sets of weights.
+#define R (LANES == 8 ? 1 : 2)
+#define P (LANES == 8 ? 8 : 7)
 // The size of a unit in elements: a float, or a pair of elements.
 #if defined(OPWRIGHT_F32)
 #define UNIT_ELEMS 1
@@ -68,9 +70,9 @@ static const row_of_tiles *tiles_for(const row_of_tiles *t, int64_t count, int64
     return t;
 }
 
-// Prefetches the input rows that the next pair of rows is the first to read, and its outputs.
+// Prefetches the input rows that the next rows of a tile are the first to read, and their outputs.
 INLINE void prefetch_next(const tile *t, bool outputs) {
-    for (int64_t j = t->h.count + t->shift; j < t->h.count + 3 * t->shift; j++) {
+    for (int64_t j = t->h.count + (R - 1) * t->shift; j < t->h.count + (2 * R - 1) * t->shift; j++) {
         const int64_t y = t->h.at + j * t->h.at_step;
         if (y < 0 || y >= t->in_size[1])
             continue;
@@ -78,7 +80,7 @@ INLINE void prefetch_next(const tile *t, bool outputs) {
         for (int64_t i = 0; i < P * t->in_step; i++)
             __builtin_prefetch(at + i * t->w_taps.at_step * t->in_x[2], 0, 2);
     }
-    for (int64_t r = 2; outputs && r < 4; r++)
+    for (int64_t r = R; outputs && r < 2 * R; r++)
         for (int64_t i = 0; i < P; i++)
             __builtin_prefetch(t->out + r * t->out_row + i * t->out_step, 1, 3);
 }
@@ -90,17 +92,21 @@ static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, 
     const int64_t *K = s->problem->taps, width = s->axes[2].out;
     const lattice rows = lattice_of(s, 1), columns = lattice_of(s, 2);
     tile t = {.in_x = s->in_x, .in_size = s->backward ? s->problem->small : s->problem->big,
-              .w_x = {K[1] * K[2] * LANES, K[2] * LANES, LANES},
+              .w_x = {K[1] * K[2] * LANES, K[2] * LANES, LANES}, .w_block = K[0] * K[1] * K[2] * LANES,
               .in_step = columns.in_step, .shift = rows.in_step, .out_row = rows.step * s->out_x[1],
               .out_step = columns.step * s->out_x[2]};
     t.d = clipped(taps_of(s, 0, d), s->axes[0].in);
-    // Prefetch the next pair of rows if the tensors exceed the second-level cache: 2.7 instead of 5.5 ms for
+    // Prefetch the next rows if the tensors exceed the second-level cache: 2.7 instead of 5.5 ms for
     // 16 images of 112x112x32.
     const bool far = s->problem->N * s->in_n > FAR;
-    for (int64_t pair = row; pair < end; pair += 2 * rows.step)
-        for (int64_t h = pair; h < min(pair + rows.step, end); h++) {
-            t.rows = h + rows.step < end ? 2 : 1;
+    const int64_t at_once = far ? LINE : G / LANES * LANES; // channels
+    for (int64_t first_row = row; first_row < end; first_row += R * rows.step)
+        for (int64_t h = first_row; h < min(first_row + rows.step, end); h++) {
+            t.rows = R > 1 && h + rows.step < end ? R : 1;
             t.h = taps_of(s, 1, h);
+            taps all = t.h;
+            all.count += t.rows > 1 ? t.shift : 0;
+            t.row_first = taps_low(&all), t.row_end = min(all.count, taps_high(&all, t.in_size[1]));
             sum_cell *line = out + d * s->out_x[0] + h * s->out_x[1];
             for (int64_t phase = 0; phase < min(s->axes[2].out_step, width); phase++) {
                 const taps first = taps_of(s, 2, phase);
@@ -109,21 +115,24 @@ static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, 
                 for (int64_t class = 0, start; class < columns.classes; class++) {
                     if ((start = phase + class * s->axes[2].out_step) >= width)
                         break;
-                    for (int64_t o = start, q = class; o < width; o += P * columns.step, q += P * columns.classes) {
+                    const int64_t pixels = over(width - start + columns.step - 1, columns.step);
+                    for (int64_t x = 0; x < pixels; x += P) {
+                        // With a row at a time the last tile recomputes some pixels.
+                        const int64_t at = R == 1 ? max(0, min(x, pixels - P)) : x;
                         t.w_taps = first;
-                        t.w_taps.at += q * s->axes[2].in_step;
-                        t.pixels = P;
-                        if (o + (P - 1) * columns.step >= width)
-                            t.pixels = over(width - o + columns.step - 1, columns.step);
+                        t.w_taps.at += (class + at * columns.classes) * s->axes[2].in_step;
+                        t.pixels = min(P, pixels - at);
                         const bool inner = t.w_taps.at >= 0 && t.w_taps.at + walk < t.in_size[2];
-                        for (int64_t g = 0; g < G; g += LANES) {
+                        for (int64_t g = 0, count; g < G; g += count) {
                             t.lanes = min(LANES, G - g);
-                            t.in = in + g, t.out = line + o * s->out_x[2] + g;
+                            count = t.lanes < LANES ? t.lanes : min(at_once, (G - g) / LANES * LANES);
+                            t.blocks = ceil_div(count, LANES);
+                            t.in = in + g, t.out = line + (start + at * columns.step) * s->out_x[2] + g;
                             t.w = packed + g * K[0] * K[1] * K[2];
-                            t.bias = bias ? lanes_load(bias + g, true, t.lanes) : (vec){0};
+                            t.bias = bias ? bias + g : 0;
                             if (far && g % LINE == 0)
-                                prefetch_next(&t, h + 3 * rows.step < end);
-                            (padded || (inner && t.lanes == LANES) ? kind->inner : kind->edge)(&t);
+                                prefetch_next(&t, h + (2 * R - 1) * rows.step < end);
+                            (padded || (inner && t.lanes == LANES) ? kind->inner : t.lanes == LANES ? kind->edge : kind->part)(&t);
                         }
                     }
                 }
@@ -409,7 +418,7 @@ void depthwise_channels(const opwright_problem *p, bool backward, const elem *in
         return;
     }
     const axis *axes = c.s.axes;
-    const int64_t pairs = 2 * lattice_of(&c.s, 1).step, wide = axes[2].out * min(p->G, TASK_BLOCKS * LANES);
+    const int64_t pairs = R * lattice_of(&c.s, 1).step, wide = axes[2].out * min(p->G, TASK_BLOCKS * LANES);
     c.rows = ceil_div(ceil_div(TASK_OUTPUTS, wide), pairs) * pairs;
     c.row_tasks = ceil_div(axes[1].out, c.rows);
     c.block_tasks = ceil_div(blocks, TASK_BLOCKS);

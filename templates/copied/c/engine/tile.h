@@ -57,8 +57,11 @@ INLINE vec fused(vec sum, units a, units b) { return with_term(sum, a, b); }
 #define FUSED "vfmadd231ps"
 #endif
 #define FUSE(sum, a, b) __asm__(FUSED " %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b))
+typedef vec units_there __attribute__((aligned(sizeof(real)), may_alias));
+#define FUSE_AT(sum, a, p) __asm__(FUSED " %2, %1, %0" : "+v"(sum) : "v"(a), "m"(*(const units_there *)(const void *)(p)))
 #else
 #define FUSE(sum, a, b) (sum) = fused(sum, a, b)
+#define FUSE_AT(sum, a, p) (sum) = fused(sum, a, units_load(p))
 #endif
 
 // The bytes of a unit, and of a sum; whether elements in memory are units as they lie.
