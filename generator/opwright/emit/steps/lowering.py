@@ -20,14 +20,14 @@ from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Expr, For, If, Member, Name, Stmt
-from . import choices, close, endings, fusion, joined, places, planes, quotients, repeats, row_sums, wholes
+from . import choices, close, endings, fusion, joined, places, planes, quotients, repeats, row_sums, running, wholes
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
 from .rows import Row
 from .tasks import Tasks
 from .tiles import TILE, in_rounds, possible, tiled
-from .values import scanned, updated
+from .values import updated
 
 
 def words_of(op: Op, name: str) -> list[str]:
@@ -275,8 +275,9 @@ class Lowering(Tasks):
             if lane and not walk.apart:
                 made = self.each_lane(bounds, made, part.source)
             made = self.looped([*target_loops, *reduced], bounds, made, part.source)
-            if walk.apart:
-                made = self.each_lane(bounds, made, part.source)
+            made = (
+                self.each_lane(bounds, made, part.source) if walk.apart else running.carried(self, part, formula, made)
+            )
         tests = bounds.tests.get("")
         return (If(nodes.both(tests), made, source=part.source),) if tests else made
 
@@ -388,6 +389,4 @@ class Lowering(Tasks):
         if part.operator == "set":
             copied = values.copied(value, self.dtype(part.target.tensor))
             return (Assign(target, copied, source=part.source),)
-        if isinstance(value, Read) and value.tensor == part.target.tensor and part.operator in ("max", "min"):
-            return (scanned(values, part.operator, target, values.cell(value), part.source),)
-        return (updated(values, part.operator, target, values.cell(value), part.source),)
+        return (running.combined(self, part, value),)
