@@ -216,13 +216,14 @@ def test_few_rows_of_many_terms_add_up_exactly_with_any_number_of_columns(made: 
 
 
 def test_sums_of_few_rows_stay_in_their_rows(made: Made) -> None:
-    """Rows of sums have room for 1024 columns, and the last of fewer columns are added up alone."""
+    """Rows of sums have room for 1024 or 4096 columns, and the last of fewer columns are added up alone."""
     rng = np.random.default_rng(10)
-    for rows, columns, dtype in itertools.product((1, 2), (1021, 1022, 1023, 2047), ("f32", "bf16", "f64")):
-        a, b = (rng.integers(-2, 3, (count, 16)).astype(DTYPES[dtype]) for count in (rows, columns))
-        found = made[1].mat_mul(a, b, transpose_b=True)
-        wanted = (a.astype(np.float32) @ b.astype(np.float32).T).astype(found.dtype)
-        assert (found == wanted).all(), (rows, columns, dtype)
+    for rows, columns, dtype in itertools.product((1, 2, 3), (1021, 1022, 1023, 2047, 4099), ("f32", "bf16", "f64")):
+        a, b = (rng.integers(-2, 3, (count, 19)).astype(DTYPES[dtype]) for count in (rows, columns))
+        wanted = a.astype(np.float32) @ b.astype(np.float32).T
+        for right in (b.T, np.ascontiguousarray(b.T)):
+            found = made[1].mat_mul(a, right, threads=2)
+            assert (found == wanted.astype(found.dtype)).all(), (rows, columns, dtype)
 
 
 def test_nan_and_inf_stay_in_their_rows_and_columns(made: Made) -> None:

@@ -23,9 +23,12 @@ enum {
     DENSE_ROWS = 64,           // 0.97, 128x64x2048 1.02 (AMD Zen 5, gcc 12.2, f32)
     NEAR_ROWS = 128,           // too few to pay for packing right
     COPIED_BYTES = 1 << 20,    // of left, where it is copied before all tasks
-    BLOCK_TILES = 8,           // of a task
-    OWN_TILES = 16,            // maximum of all rows, where each task packs its share of right
-    OWN_BYTES = 256 << 10,     // of that share, of one chunk
+    LOW = VECTOR_BYTES == 32,  // tiles of 6 rows in place of 14, and L2 caches of 512 KB. With the figures of high tiles
+                               // 197x768x3072 takes 1.08 to 1.3, 150x1000x1000 1.3 times as long (AMD Zen 3, gcc 12.2, f32)
+    BLOCK_TILES = LOW ? 18 : 8, // of a task
+    OWN_TILES = LOW ? 64 : 16, // maximum of all rows, where each task packs its share of right
+    OWN_BYTES = LOW ? 128 << 10 : 256 << 10, // of that share, of one chunk
+    AGAIN_TILES = 8,           // that are read in place for each panel
     OWN_VECTORS = 4,           // of it at the least, where they are neighbours in memory
     OWN_COPIED = 4 << 20,      // of left, which is then copied before all tasks
     FINISHED_BYTES = 128 << 10, // of sums that a worker buffers until they are finished
@@ -114,7 +117,7 @@ static void tiles_of(plan *p, bool registers) {
     const opwright_contraction *q = &p->q;
     p->vectors = max(1, ceil_div(q->columns, LANES));
     p->wide = p->vectors == 1 ? 1 : p->vectors == 3 && MAX_3 >= 8 ? 3 : 2;
-    const int64_t again = min(q->rows, BLOCK_TILES * max_rows(p->wide)) * q->left_row * (int64_t)sizeof(elem);
+    const int64_t again = min(q->rows, AGAIN_TILES * max_rows(p->wide)) * q->left_row * (int64_t)sizeof(elem);
     const bool narrow = p->vectors <= p->wide, spread = q->left_row * (int64_t)sizeof(elem) % SET_STRIDE != 0;
     p->in_place = q->left_term == 1 && UNITS_LIE && q->terms % UNIT_CHANNELS == 0 &&
                   (registers || narrow || (spread && (p->vectors <= 2 * p->wide || again <= AGAIN_BYTES)));
@@ -304,6 +307,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
     const opwright_contraction *q = &p->q;
     const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, size = cell_size(&p->q);
     const int64_t lanes = q->columns - (c->first_vector + first) * LANES;
+    const int64_t least = q->rows / p->tiles, more = q->rows % p->tiles; // rows of a tile; tiles that have one more
     const bool beside = stores(q), floats = size == sizeof(real);
     char *const out = sink_of(p, c, put, tile, first).out;
     for (int64_t chunk = c->first_chunk; chunk < c->first_chunk + c->chunks; chunk++) {
@@ -338,8 +342,8 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
                 here = (run){u, u * o.step, min(part, units - u)};
                 o.begun = u > 0, o.more = u + part < units;
                 int64_t shaped = 0; // rows of the tile before
-                for (int64_t t = tile; t < last; t++) {
-                    const int64_t m = tile_row(p, t) - row, height = tile_row(p, t + 1) - row - m;
+                for (int64_t t = tile, m = 0, height; t < last; t++, m += height) {
+                    height = least + (t < more);
                     real *sum = sums + m * p->share * LANES + v * LANES;
                     char *to = beside ? out + (m * q->out_row + v * LANES) * size : 0;
                     o.scalars = unit_at(scalars, m * scalar_row);

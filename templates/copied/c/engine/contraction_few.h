@@ -19,8 +19,11 @@ enum {
     FEW_NEAR = 128 << 10, // bytes of right (AMD Zen 4, gcc 12.2)
     FEW_TERMS = 8,       // rows of right that are read at the same time
     FEW_LANED = sizeof(elem) == UNIT_BYTES ? 32 : 128, // minimum terms per row for a sum over lanes
-    FEW_COLUMNS = 1024,  // of a task where columns lie side by side
+    FEW_COLUMNS = VECTOR_BYTES == 64 ? 1024 : 4096, // of a task where columns lie side by side, so that right is read in long
+    FEW_NARROW = 1024,   // runs: 1x4096x4096 f32 with 4096 of them 0.7 to 0.75 of the time (AMD Zen 3, gcc 12.2); and with more than
+    FEW_STREAMED = 2,    // so many rows, whose sums stay in the first-level cache
     FEW_CHAINS = 4,      // independent accumulators
+    FEW_STREAMS = VECTOR_BYTES == 64 ? 1 : 4, // columns that one or two rows read at the same time
     FEW_SHARING = 4,     // columns that share the loads of left, and rows those of right, where terms are contiguous
     FEW_LEFT = 131072,   // cells of left that are read again for each column
     FEW_SHARED = 64,     // minimum columns for a copy of left
@@ -47,9 +50,9 @@ static bool few_fits(const opwright_contraction *q) {
     return few && q->columns > q->rows && q->terms > 0;
 }
 
-static int64_t few_columns(const opwright_contraction *q) {
+static int64_t few_columns(const opwright_contraction *q, int64_t workers) {
     if (q->right_column == 1)
-        return FEW_COLUMNS;
+        return q->rows > FEW_STREAMED ? FEW_NARROW : max(FEW_NARROW, min(FEW_COLUMNS, round_up(ceil_div(q->columns, workers), LANES)));
     return max(q->left_term == 1 ? FEW_SHARED : FEW_TURNED, FEW_BYTES / (q->terms * (int64_t)sizeof(elem)));
 }
 
@@ -108,7 +111,8 @@ INLINE units few_load_part(const elem *p, int64_t n) { return elem_load_part(p, 
 // Sums of columns over lanes, with enough accumulators to hide the latency of additions. Left has rows of `pitch`
 // units, with zeros behind their terms. One column at a time is a single stream through memory, which is the bottleneck
 // of few rows: eight at a time read 9 GB/s in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16). The next column
-// is prefetched meanwhile: 0.69 of the time, f32 0.82 (AMD Zen 5). With more rows,
+// is prefetched meanwhile: 0.69 of the time, f32 0.82 (AMD Zen 5). Without AVX-512 it is FEW_STREAMS at a time: one reads
+// 8 GB/s, four 12 to 15 (AMD Zen 3, gcc 12.2, the same of f32). With more rows,
 // it is the loads of left: FEW_SHARING columns share them. A column adds in the same order whichever stands beside it.
 // Lanes of FEW_SHARING columns are added up at a time.
 INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const unit *left, int64_t pitch, vec (*sums)[FEW_SHARING],
@@ -122,7 +126,7 @@ INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const un
         UNROLL for (int a = 0; a < chains; a++) {
             UNROLL for (int c = 0; c < columns; c++) {
                 const elem *const from = right + c * column + t + a * FEW_UNIT_TERMS;
-                if (columns == 1)
+                if (columns == 1 && FEW_STREAMS == 1)
                     __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)column * sizeof *from));
                 x[c] = few_load(from);
             }
@@ -152,16 +156,17 @@ INLINE void few_group(const elem *right, int64_t column, int64_t terms, int coun
     // As many columns as have their sums in registers: with 16 of them, two beside 4 rows 4x4096x1024 f32 take 0.75 of the
     // time, 6x2048x256 0.77; beside 3 rows 1.3.
     const int together = VECTOR_BYTES == 64 || rows < FEW_SHARING ? FEW_SHARING : FEW_SHARING / 2;
-    if (rows > 2 && count == FEW_SHARING)
+    const int chains = rows > 2 ? 1 : FEW_STREAMS == 1 ? FEW_CHAINS : FEW_STREAMS / 2 / rows;
+    if ((rows > 2 || FEW_STREAMS > 1) && count == FEW_SHARING)
         UNROLL for (int c = 0; c < FEW_SHARING; c += together) {
             vec some[FEW_SHARING][FEW_SHARING];
-            few_lanes(right + c * column, column, terms, left, pitch, some, rows, together, 1);
+            few_lanes(right + c * column, column, terms, left, pitch, some, rows, together, chains);
             UNROLL for (int r = 0; r < rows; r++) UNROLL for (int b = 0; b < together; b++) sum[r][c + b] = some[r][b];
         }
     else
         UNROLL for (int c = 0; c < count; c++) {
             vec one[FEW_SHARING][FEW_SHARING];
-            few_lanes(right + c * column, column, terms, left, pitch, one, rows, 1, FEW_CHAINS);
+            few_lanes(right + c * column, column, terms, left, pitch, one, rows, 1, chains);
             UNROLL for (int r = 0; r < rows; r++) sum[r][c] = one[r][0];
         }
     UNROLL for (int r = 0; r < rows; r++) {
@@ -249,7 +254,8 @@ static void few_task(const void *context, int64_t task, int64_t worker) {
         const int64_t count = min(FEW_COLUMNS, last - n);
         const elem *right = f->right + right_at + n * q->right_column;
         if (beside) {
-            memset(sums, 0, (size_t)(q->rows * FEW_COLUMNS) * sizeof *sums);
+            for (int64_t r = 0; r < q->rows; r++)
+                clear(sums + r * FEW_COLUMNS, round_up(count, LANES));
             FEW_BESIDE[q->rows](q, right, count, terms, sums);
         } else
             for (int64_t c = 0, each = q->rows <= FEW_SHARING ? FEW_COLUMNS : FEW_SHARING; c < count; c += each)
@@ -264,7 +270,7 @@ static void few_task(const void *context, int64_t task, int64_t worker) {
 static void few_rows(const opwright_contraction *q, int64_t products, const elem *left, const elem *right, sink out,
                      const opwright_team *team, void *scratch) {
     few f = {.q = q, .left = left, .right = right, .out = out, .workers = scratch};
-    f.columns = few_columns(q);
+    f.columns = few_columns(q, team ? team->workers : 1);
     f.stretches = ceil_div(q->columns, f.columns);
     f.worker_bytes = few_worker_bytes(q);
     opwright_run(team, few_task, &f, products * f.stretches);
