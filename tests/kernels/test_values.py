@@ -108,6 +108,21 @@ def test_a_choice_between_calls_of_a_function_is_what_the_chosen_side_gives(
             assert (close | (np.isnan(found) & np.isnan(expected))).all()
 
 
+def test_a_choice_between_rows_of_bf16_gives_all_bits_of_the_chosen_cell(isa: str) -> None:
+    every = np.arange(2**16, dtype=np.uint16)
+    random = np.random.default_rng(len(isa))
+    one, two = (random.permutation(every).view(ml_dtypes.bfloat16) for _ in range(2))
+    for length in (1, 7, 33, 2**16):
+        condition = random.integers(0, 2, length).astype(bool)
+        found = kernels.select(condition, one[:length], two[:length]).view(np.uint16)
+        expected = np.where(condition, one[:length].view(np.uint16), two[:length].view(np.uint16))
+        nan = np.isnan(expected.view(ml_dtypes.bfloat16).astype(np.float32))
+        assert (found[~nan] == expected[~nan]).all()
+        assert np.isnan(found.view(ml_dtypes.bfloat16).astype(np.float32))[nan].all()
+        zero = kernels.relu_backward(one[:length], two[:length])
+        assert (zero[one[:length].astype(np.float32) <= 0] == 0).all()  # even where the other factor is not finite
+
+
 def test_a_sum_of_products_that_reads_one_factor_once_is_fused_with_what_follows(
     built: tuple[Library, ModuleType],
 ) -> None:

@@ -277,7 +277,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 }
                 opwright_exp_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    seen_row_[i_] = t + i_ <= q ? made_0_[i_] : 0.0f;
+                    seen_row_[i_] = opwright_either_f32(t + i_ <= q, made_0_[i_], 0.0f);
                 }
             }
         }
@@ -404,7 +404,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 }
                 opwright_exp_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    seen_row_[i_] = t <= q + i_ ? made_0_[i_] : 0.0f;
+                    seen_row_[i_] = opwright_either_f32(t <= q + i_, made_0_[i_], 0.0f);
                 }
             }
         }
@@ -539,7 +539,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                         }
                         opwright_exp_row_f32(made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            seen_row_[i_] = t + i_ <= q ? made_0_[i_] : 0.0f;
+                            seen_row_[i_] = opwright_either_f32(t + i_ <= q, made_0_[i_], 0.0f);
                         }
                     }
                 }
@@ -686,7 +686,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                         }
                         opwright_exp_row_f32(made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            seen_row_[i_] = t <= q + i_ ? made_0_[i_] : 0.0f;
+                            seen_row_[i_] = opwright_either_f32(t <= q + i_, made_0_[i_], 0.0f);
                         }
                     }
                 }

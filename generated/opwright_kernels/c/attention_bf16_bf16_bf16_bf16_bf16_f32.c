@@ -228,7 +228,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_t(void *context_, int64_t p
                         const opwright_bf16 *restrict mask_row_ = opwright_row_bf16(mask + (mask_H_h_at__of_[t_] + h_of_[t_] * mask_H_step_ + q_of_[t_] * mask_Q + t * mask_T), mask_T, n_, mask_room_);
                         const float same_0_ = -INFINITY;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            seen_row_[i_] = t + i_ <= q_of_[t_] ? score_row_[i_] + opwright_from_bf16(mask_row_[i_]) : same_0_;
+                            seen_row_[i_] = opwright_either_f32(t + i_ <= q_of_[t_], score_row_[i_] + opwright_from_bf16(mask_row_[i_]), same_0_);
                         }
                     }
                 }
@@ -427,7 +427,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                             const opwright_bf16 *restrict mask_row_ = opwright_row_bf16(mask + (mask_H_h_at_ + h * mask_H_step_ + q * mask_Q + t * mask_T), mask_Q, n_, mask_room_);
                             const float same_0_ = -INFINITY;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                seen_row_[i_] = t <= q + i_ ? score_row_[i_] + opwright_from_bf16(mask_row_[i_]) : same_0_;
+                                seen_row_[i_] = opwright_either_f32(t <= q + i_, score_row_[i_] + opwright_from_bf16(mask_row_[i_]), same_0_);
                             }
                         }
                     }

@@ -306,7 +306,7 @@ static void max_pool_backward_bf16_0_c(void *context_, int64_t part_)
                                     opwright_bf16 diff_dst_room_[512];
                                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_sum__row_[i_] += same_0_ == first_row_[i_] ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                        diff_src_sum__row_[i_] += opwright_either_f32(same_0_ == first_row_[i_], opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                     }
                                 }
                             }
@@ -464,7 +464,7 @@ static void max_pool_backward_bf16_0_o(void *context_, int64_t part_)
                                     opwright_bf16 diff_dst_room_[512];
                                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_X_w_, n_, diff_dst_room_);
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_src_sum__row_[i_] += same_0_ == first_row_[i_] ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                        diff_src_sum__row_[i_] += opwright_either_f32(same_0_ == first_row_[i_], opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                     }
                                     opwright_put_f32(diff_src_sum__row_, diff_src_sum__first_, S_w_, n_);
                                 }

@@ -122,11 +122,11 @@ static void minimum_backward_bf16_0_x_p3_(void *context_, int64_t part_)
                                     const int64_t whole_ = n_ / 32 * 32;
                                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                            sums_0_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : 0.0f;
+                                            sums_0_[j_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]), opwright_from_bf16(diff_dst_row_[i_ + j_]), 0.0f);
                                         }
                                     }
                                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f;
+                                        sums_0_[j_] += opwright_either_f32(opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]), opwright_from_bf16(diff_dst_row_[whole_ + j_]), 0.0f);
                                     }
                                 }
                             }
@@ -169,11 +169,11 @@ static void minimum_backward_bf16_0_x_p3_(void *context_, int64_t part_)
                                     const int64_t whole_ = n_ / 32 * 32;
                                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                            sums_1_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                                            sums_1_[j_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]), 0.0f, opwright_from_bf16(diff_dst_row_[i_ + j_]));
                                         }
                                     }
                                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_1_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                                        sums_1_[j_] += opwright_either_f32(opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]), 0.0f, opwright_from_bf16(diff_dst_row_[whole_ + j_]));
                                     }
                                 }
                             }
@@ -306,7 +306,7 @@ static void minimum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                             const opwright_bf16 *restrict src_1_row_ = src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -352,7 +352,7 @@ static void minimum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                             const opwright_bf16 *restrict src_1_row_ = src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -398,7 +398,7 @@ static void minimum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                             const opwright_bf16 *restrict src_1_row_ = src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -444,7 +444,7 @@ static void minimum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                             const opwright_bf16 *restrict src_1_row_ = src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -495,7 +495,7 @@ static void minimum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                             opwright_bf16 diff_dst_room_[512];
                                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -544,7 +544,7 @@ static void minimum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                             opwright_bf16 diff_dst_room_[512];
                                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -601,11 +601,11 @@ static void minimum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                     const int64_t whole_ = n_ / 32 * 32;
                                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                            sums_0_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                                            sums_0_[j_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]), 0.0f, opwright_from_bf16(diff_dst_row_[i_ + j_]));
                                         }
                                     }
                                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                                        sums_0_[j_] += opwright_either_f32(opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]), 0.0f, opwright_from_bf16(diff_dst_row_[whole_ + j_]));
                                     }
                                 }
                             }
@@ -747,11 +747,11 @@ static void minimum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                     const int64_t whole_ = n_ / 32 * 32;
                                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                            sums_0_[j_] += opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]) ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : 0.0f;
+                                            sums_0_[j_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_ + j_]) <= opwright_from_bf16(src_1_row_[i_ + j_]), opwright_from_bf16(diff_dst_row_[i_ + j_]), 0.0f);
                                         }
                                     }
                                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]) ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f;
+                                        sums_0_[j_] += opwright_either_f32(opwright_from_bf16(src_0_row_[whole_ + j_]) <= opwright_from_bf16(src_1_row_[whole_ + j_]), opwright_from_bf16(diff_dst_row_[whole_ + j_]), 0.0f);
                                     }
                                 }
                             }
@@ -798,7 +798,7 @@ static void minimum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                             const opwright_bf16 *restrict src_1_row_ = src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;
@@ -844,7 +844,7 @@ static void minimum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                             const opwright_bf16 *restrict src_1_row_ = src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;
@@ -890,7 +890,7 @@ static void minimum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                             const opwright_bf16 *restrict src_1_row_ = src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;
@@ -936,7 +936,7 @@ static void minimum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                             const opwright_bf16 *restrict src_1_row_ = src_1 + (src_1_X_p0__x_p0__at_ + x_p0_ * src_1_X_p0__step_ + src_1_X_p1__x_p1__at_ + x_p1_ * src_1_X_p1__step_ + src_1_X_p2__x_p2__at_ + x_p2_ * src_1_X_p2__step_ + src_1_X_p3__x_p3__at_ + x_p3_ * src_1_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;
@@ -987,7 +987,7 @@ static void minimum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                             opwright_bf16 diff_dst_room_[512];
                                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;
@@ -1036,7 +1036,7 @@ static void minimum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                             opwright_bf16 diff_dst_room_[512];
                                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]) ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32(opwright_from_bf16(src_0_row_[i_]) <= opwright_from_bf16(src_1_row_[i_]), 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;

@@ -54,17 +54,17 @@ static void pow_backward_bf16_0_x(void *context_, int64_t part_)
         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
         if (same_0_ == 2.0f) {
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) * (same_1_ == 0.0f ? 0.0f : same_1_ * (opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_])));
+                wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) * opwright_either_f32(same_1_ == 0.0f, 0.0f, same_1_ * (opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_])));
             }
         }
         if (same_0_ == 3.0f) {
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) * (same_1_ == 0.0f ? 0.0f : same_1_ * (opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_])));
+                wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) * opwright_either_f32(same_1_ == 0.0f, 0.0f, same_1_ * (opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_])));
             }
         }
         if (same_0_ != 2.0f && same_0_ != 3.0f) {
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) * (same_1_ == 0.0f ? 0.0f : same_1_ * opwright_pow_f32(opwright_from_bf16(src_row_[i_]), same_0_));
+                wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) * opwright_either_f32(same_1_ == 0.0f, 0.0f, same_1_ * opwright_pow_f32(opwright_from_bf16(src_row_[i_]), same_0_));
             }
         }
         opwright_put_wide_bf16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, total_);

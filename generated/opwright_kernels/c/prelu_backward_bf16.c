@@ -104,12 +104,12 @@ static void prelu_backward_bf16_0_i(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        wide_[j_] = opwright_from_bf16(src_row_[i_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : opwright_from_bf16(slope_room_[i_ + j_]) * opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                        wide_[j_] = opwright_either_f32(opwright_from_bf16(src_row_[i_ + j_]) > 0.0f, opwright_from_bf16(diff_dst_row_[i_ + j_]), opwright_from_bf16(slope_room_[i_ + j_]) * opwright_from_bf16(diff_dst_row_[i_ + j_]));
                     }
                     opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]));
+                    diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_either_f32(opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f, opwright_from_bf16(diff_dst_row_[whole_ + j_]), opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_])));
                 }
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
             }
@@ -211,12 +211,12 @@ static void prelu_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        wide_[j_] = opwright_from_bf16(src_row_[i_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : opwright_from_bf16(slope_room_[i_ + j_]) * opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                        wide_[j_] = opwright_either_f32(opwright_from_bf16(src_row_[i_ + j_]) > 0.0f, opwright_from_bf16(diff_dst_row_[i_ + j_]), opwright_from_bf16(slope_room_[i_ + j_]) * opwright_from_bf16(diff_dst_row_[i_ + j_]));
                     }
                     opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_]));
+                    diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_either_f32(opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f, opwright_from_bf16(diff_dst_row_[whole_ + j_]), opwright_from_bf16(slope_room_[whole_ + j_]) * opwright_from_bf16(diff_dst_row_[whole_ + j_])));
                 }
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
             }

@@ -64,12 +64,12 @@ static void relu_backward_bf16_0_x(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_bf16 cells_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        cells_[j_] = opwright_cut_bf16(opwright_from_bf16(src_row_[i_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : 0.0f);
+                        cells_[j_] = opwright_cut_bf16(opwright_either_f32(opwright_from_bf16(src_row_[i_ + j_]) > 0.0f, opwright_from_bf16(diff_dst_row_[i_ + j_]), 0.0f));
                     }
                     opwright_put_line(diff_src_row_ + i_, cells_, past_);
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_cut_bf16(opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f);
+                    diff_src_row_[whole_ + j_] = opwright_cut_bf16(opwright_either_f32(opwright_from_bf16(src_row_[whole_ + j_]) > 0.0f, opwright_from_bf16(diff_dst_row_[whole_ + j_]), 0.0f));
                 }
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
             }

@@ -108,11 +108,11 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p3_(void *conte
                                     const int64_t whole_ = n_ / 32 * 32;
                                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                            sums_0_[j_] += (float)(cond_row_[i_ + j_] != 0) != 0.0f ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : 0.0f;
+                                            sums_0_[j_] += opwright_either_f32((float)(cond_row_[i_ + j_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[i_ + j_]), 0.0f);
                                         }
                                     }
                                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f;
+                                        sums_0_[j_] += opwright_either_f32((float)(cond_row_[whole_ + j_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[whole_ + j_]), 0.0f);
                                     }
                                 }
                             }
@@ -150,11 +150,11 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p3_(void *conte
                                     const int64_t whole_ = n_ / 32 * 32;
                                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                            sums_1_[j_] += (float)(cond_row_[i_ + j_] != 0) != 0.0f ? 0.0f : opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                                            sums_1_[j_] += opwright_either_f32((float)(cond_row_[i_ + j_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[i_ + j_]));
                                         }
                                     }
                                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_1_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? 0.0f : opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                                        sums_1_[j_] += opwright_either_f32((float)(cond_row_[whole_ + j_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[whole_ + j_]));
                                     }
                                 }
                             }
@@ -272,7 +272,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                             const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -315,7 +315,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                             const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -358,7 +358,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                             const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -401,7 +401,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                             const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -448,7 +448,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                             opwright_bf16 diff_dst_room_[512];
                                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -493,7 +493,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                             opwright_bf16 diff_dst_room_[512];
                                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? opwright_from_bf16(diff_dst_row_[i_]) : 0.0f;
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
                                             }
                                         }
                                         terms_ += some_;
@@ -545,11 +545,11 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                     const int64_t whole_ = n_ / 32 * 32;
                                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                            sums_0_[j_] += (float)(cond_row_[i_ + j_] != 0) != 0.0f ? 0.0f : opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                                            sums_0_[j_] += opwright_either_f32((float)(cond_row_[i_ + j_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[i_ + j_]));
                                         }
                                     }
                                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? 0.0f : opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                                        sums_0_[j_] += opwright_either_f32((float)(cond_row_[whole_ + j_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[whole_ + j_]));
                                     }
                                 }
                             }
@@ -676,11 +676,11 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                     const int64_t whole_ = n_ / 32 * 32;
                                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                         for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                            sums_0_[j_] += (float)(cond_row_[i_ + j_] != 0) != 0.0f ? opwright_from_bf16(diff_dst_row_[i_ + j_]) : 0.0f;
+                                            sums_0_[j_] += opwright_either_f32((float)(cond_row_[i_ + j_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[i_ + j_]), 0.0f);
                                         }
                                     }
                                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? opwright_from_bf16(diff_dst_row_[whole_ + j_]) : 0.0f;
+                                        sums_0_[j_] += opwright_either_f32((float)(cond_row_[whole_ + j_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[whole_ + j_]), 0.0f);
                                     }
                                 }
                             }
@@ -722,7 +722,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                             const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;
@@ -765,7 +765,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                             const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;
@@ -808,7 +808,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                             const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;
@@ -851,7 +851,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                             const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
                                             const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;
@@ -898,7 +898,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                             opwright_bf16 diff_dst_room_[512];
                                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;
@@ -943,7 +943,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                             opwright_bf16 diff_dst_room_[512];
                                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += (float)(cond_row_[i_] != 0) != 0.0f ? 0.0f : opwright_from_bf16(diff_dst_row_[i_]);
+                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
                                             }
                                         }
                                         terms_ += some_;

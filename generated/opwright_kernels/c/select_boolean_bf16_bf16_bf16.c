@@ -65,13 +65,13 @@ static void select_boolean_bf16_bf16_bf16_0_x(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < whole_; i_ += 64) {
             opwright_bf16 cells_[64];
             for (int64_t j_ = 0; j_ < 64; ++j_) {
-                cells_[j_] = opwright_cut_bf16((float)(cond_row_[i_ * cond_by_ + j_] != 0) != 0.0f ? opwright_from_bf16(src_0_row_[i_ * src_0_by_ + j_]) : opwright_from_bf16(src_1_row_[i_ * src_1_by_ + j_]));
+                cells_[j_] = opwright_cut_bf16(opwright_either_f32((float)(cond_row_[i_ * cond_by_ + j_] != 0) != 0.0f, opwright_from_bf16(src_0_row_[i_ * src_0_by_ + j_]), opwright_from_bf16(src_1_row_[i_ * src_1_by_ + j_])));
             }
             opwright_put_line(dst_row_ + i_, cells_, past_);
             opwright_put_line(dst_row_ + (i_ + 32), cells_ + 32, past_);
         }
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            dst_row_[whole_ + j_] = opwright_cut_bf16((float)(cond_row_[whole_ * cond_by_ + j_] != 0) != 0.0f ? opwright_from_bf16(src_0_row_[whole_ * src_0_by_ + j_]) : opwright_from_bf16(src_1_row_[whole_ * src_1_by_ + j_]));
+            dst_row_[whole_ + j_] = opwright_cut_bf16(opwright_either_f32((float)(cond_row_[whole_ * cond_by_ + j_] != 0) != 0.0f, opwright_from_bf16(src_0_row_[whole_ * src_0_by_ + j_]), opwright_from_bf16(src_1_row_[whole_ * src_1_by_ + j_])));
         }
         opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
     }

@@ -27,6 +27,13 @@ static inline float opwright_pick_f32(int condition, float yes, float no)
     return opwright_float((opwright_bits(yes) & mask) | (opwright_bits(no) & ~mask));
 }
 
+// The same where masks of cells of any size make a conditional expression the faster one.
+#if defined(__AVX512BW__)
+static inline float opwright_either_f32(int condition, float yes, float no) { return condition ? yes : no; }
+#else
+static inline float opwright_either_f32(int condition, float yes, float no) { return opwright_pick_f32(condition, yes, no); }
+#endif
+
 static inline uint64_t opwright_bits_f64(double value)
 {
     uint64_t bits;

@@ -127,6 +127,10 @@ class Values:
         if quotients and yes.right == no.right:  # type: ignore[union-attr]
             yes, no, divisor = yes.left, no.left, yes.right  # type: ignore[union-attr]
             return self.arithmetic("/", self.choice(condition, yes, no), self.value(divisor))
+        return self.either(condition, yes, no)
+
+    def either(self, condition: expr.Expr, yes: expr.Expr, no: expr.Expr) -> Expr:
+        """One of two values, of which the other need not be computed."""
         return Conditional(self.truth(condition), self.value(yes), self.value(no))
 
     def power(self, base: expr.Expr, exponent: expr.Expr) -> Expr | None:
@@ -272,6 +276,24 @@ class LaneValues(Values):
         if isinstance(tree, expr.Number) or self.lane in expr.names(tree):
             return super().value(tree)
         return self.hoist(tree)
+
+    def either(self, condition: expr.Expr, yes: expr.Expr, no: expr.Expr) -> Expr:
+        """One of two values; where rows of narrow cells are read for one of them alone, both are computed.
+
+        Without masks for such cells gcc 12 reads them one by one, in branches: the gradient of relu of 1000 x 1003 bf16
+        takes 0.04 of its time, `select` 0.1 (AMD Zen 3, AVX2). With a gradient of ELU, which reads the same for both,
+        it takes 1.3 of it.
+        """
+        alone = ({*expr.reads(yes)} ^ {*expr.reads(no)}) - {*expr.reads(condition)}
+        reads = [read for read in alone if self.lane in expr.names(read) and not self.by_rows(read)]
+        narrow = any(DTYPES[self.dtype(read.tensor)].size < DTYPES["f32"].size for read in reads)
+        if (
+            self.accumulate != "f32"
+            or not narrow
+            or any(self.anywhere(read) for read in (*expr.reads(yes), *expr.reads(no)))
+        ):
+            return super().either(condition, yes, no)
+        return Call("opwright_either_f32", (self.truth(condition), self.value(yes), self.value(no)))
 
     def function(self, tree: expr.Call) -> Expr:
         return self.row(tree) if self.of_rows(tree) else super().function(tree)
