@@ -7,10 +7,12 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import opwright_kernels as kernels
 import pytest
 from opwright.language.expr import CONVERSIONS
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
+from support.generated import rng
 from support.package import package
 from support.spec_packages import instruction_set, usable
 
@@ -74,3 +76,14 @@ def test_a_product_of_converted_factors_has_factors_of_that_type(built: tuple[Li
     wanted = compute_steps(library.op("MixedPrecision"), [a, b], {})["dst"]
     assert np.allclose(module.mixed_precision(a, b), wanted, rtol=1e-4, atol=1e-5)
     assert not np.allclose(module.mixed_precision(a, b), a @ (b / 3), rtol=1e-4, atol=1e-5)
+
+
+def test_zero_points_of_64_bits_are_rounded_once(isa: str) -> None:
+    """Around powers of two and halves of the last place of f32, where rounding to double first would give another number."""
+    powers = [sign * 2**power + near for power in range(63) for near in (-1, 0, 1) for sign in (-1, 1)]
+    halves = [2**62 + 2**38 + near for near in (-1, 0, 1)] + [-(2**62) - 2**38 + near for near in (-1, 0, 1)]
+    drawn = rng("zero points", isa).integers(-(2**63) + 1, 2**63, 300) >> np.arange(300) % 64
+    points = np.array([*powers, *halves, 2**63 - 1, -(2**63) + 1, *drawn], np.int64)
+    given = {"qtype": "per_channel", "axis": 0, "scales": [1.0] * len(points), "zps": points.tolist()}
+    found = kernels.dequantize(np.zeros(len(points), np.int8), **given)
+    assert (found == 0 - points.astype(np.float32)).all()

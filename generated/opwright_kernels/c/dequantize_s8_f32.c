@@ -67,7 +67,7 @@ static void dequantize_s8_f32_0_a(void *context_, int64_t part_)
             const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 4, total_);
             int8_t src_room_[512];
             const int8_t *restrict src_row_ = opwright_row_s8(call_->src + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_) + b * src_B_step_ + c * src_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A, &src_A_a_at_walk_) + a * src_A_step_), src_A_step_, n_, src_room_);
-            const float same_0_ = (float)call_->zps[c * zps_E];
+            const float same_0_ = opwright_f32_of_s64(call_->zps[c * zps_E]);
             const float same_1_ = call_->scales[c * scales_E];
             for (int64_t i_ = 0; i_ < whole_; i_ += 64) {
                 float cells_[64];
@@ -167,7 +167,7 @@ static void dequantize_s8_f32_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 64) {
                     float cells_[64];
                     for (int64_t j_ = 0; j_ < 64; ++j_) {
-                        cells_[j_] = ((float)src_row_[i_ + j_] - (float)zps_row_[i_ + j_]) * scales_row_[i_ + j_];
+                        cells_[j_] = ((float)src_row_[i_ + j_] - opwright_f32_of_s64(zps_row_[i_ + j_])) * scales_row_[i_ + j_];
                     }
                     opwright_put_line(dst_row_ + i_, cells_, past_);
                     opwright_put_line(dst_row_ + (i_ + 16), cells_ + 16, past_);
@@ -175,7 +175,7 @@ static void dequantize_s8_f32_0_c(void *context_, int64_t part_)
                     opwright_put_line(dst_row_ + (i_ + 48), cells_ + 48, past_);
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = ((float)src_row_[whole_ + j_] - (float)zps_row_[whole_ + j_]) * scales_row_[whole_ + j_];
+                    dst_row_[whole_ + j_] = ((float)src_row_[whole_ + j_] - opwright_f32_of_s64(zps_row_[whole_ + j_])) * scales_row_[whole_ + j_];
                 }
                 opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
             }

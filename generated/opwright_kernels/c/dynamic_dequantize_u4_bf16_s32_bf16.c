@@ -98,7 +98,7 @@ static void dynamic_dequantize_u4_bf16_s32_bf16_0_a(void *context_, int64_t part
                     opwright_bf16 scales_room_[512];
                     const opwright_bf16 *restrict scales_row_ = opwright_row_bf16(scales + (scales_B_b_at_ + b * scales_B_step_ + whole_0_ * scales_G + scales_A_a_at_ + a * scales_A_step_), scales_A_step_, n_, scales_room_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        dst_sum__row_[i_] = ((float)opwright_from_u4(src_row_[i_]) - (float)zps_row_[i_]) * opwright_from_bf16(scales_row_[i_]);
+                        dst_sum__row_[i_] = (opwright_f32_of_s64(opwright_from_u4(src_row_[i_])) - (float)zps_row_[i_]) * opwright_from_bf16(scales_row_[i_]);
                     }
                 }
             }
@@ -215,7 +215,7 @@ static void dynamic_dequantize_u4_bf16_s32_bf16_0_c(void *context_, int64_t part
                 }
                 for (int64_t c = begin_; c < end_; ++c) {
                     if (table_0_[c - begin_] >= 0 && table_0_[c - begin_] < G) {
-                        dst_sum_[c - begin_] = ((float)opwright_from_u4(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_]) - (float)zps[zps_B_b_at_ + b * zps_B_step_ + table_0_[c - begin_] * zps_G + zps_A_a_at_ + a * zps_A_step_]) * opwright_from_bf16(scales[scales_B_b_at_ + b * scales_B_step_ + table_0_[c - begin_] * scales_G + scales_A_a_at_ + a * scales_A_step_]);
+                        dst_sum_[c - begin_] = (opwright_f32_of_s64(opwright_from_u4(src[src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_])) - (float)zps[zps_B_b_at_ + b * zps_B_step_ + table_0_[c - begin_] * zps_G + zps_A_a_at_ + a * zps_A_step_]) * opwright_from_bf16(scales[scales_B_b_at_ + b * scales_B_step_ + table_0_[c - begin_] * scales_G + scales_A_a_at_ + a * scales_A_step_]);
                     }
                 }
                 for (int64_t c = begin_; c < end_; c += block_) {

@@ -68,7 +68,7 @@ static void quantize_f32_f8_e5m2_0_a(void *context_, int64_t part_)
             float src_room_[512];
             const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_) + b * src_B_step_ + c * src_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A, &src_A_a_at_walk_) + a * src_A_step_), src_A_step_, n_, src_room_);
             const float same_0_ = call_->scales[c * scales_E];
-            const float same_1_ = (float)call_->zps[c * zps_E];
+            const float same_1_ = opwright_f32_of_s64(call_->zps[c * zps_E]);
             for (int64_t i_ = 0; i_ < whole_; i_ += 64) {
                 uint8_t cells_[64];
                 for (int64_t j_ = 0; j_ < 64; ++j_) {
@@ -164,12 +164,12 @@ static void quantize_f32_f8_e5m2_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 64) {
                     uint8_t cells_[64];
                     for (int64_t j_ = 0; j_ < 64; ++j_) {
-                        cells_[j_] = opwright_to_f8_e5m2(src_row_[i_ + j_] / scales_row_[i_ + j_] + (float)zps_row_[i_ + j_]);
+                        cells_[j_] = opwright_to_f8_e5m2(src_row_[i_ + j_] / scales_row_[i_ + j_] + opwright_f32_of_s64(zps_row_[i_ + j_]));
                     }
                     opwright_put_line(dst_row_ + i_, cells_, past_);
                 }
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_f8_e5m2(src_row_[whole_ + j_] / scales_row_[whole_ + j_] + (float)zps_row_[whole_ + j_]);
+                    dst_row_[whole_ + j_] = opwright_to_f8_e5m2(src_row_[whole_ + j_] / scales_row_[whole_ + j_] + opwright_f32_of_s64(zps_row_[whole_ + j_]));
                 }
                 opwright_put_f8_e5m2(dst_row_, dst_first_, dst_C, n_);
             }

@@ -218,6 +218,8 @@ class Values:
             return Cast(self.c_type, Binary("!=", element, nodes.ZERO))
         if dtype in NARROW:
             element, dtype = Call(f"opwright_from_{dtype}", (element,)), NARROW[dtype]
+        if (dtype, self.accumulate) == ("s64", "f32"):
+            return Call("opwright_f32_of_s64", (element,))
         return element if dtype == self.accumulate else Cast(self.c_type, element)
 
     def stored(self, value: Expr, dtype: str) -> Expr:
