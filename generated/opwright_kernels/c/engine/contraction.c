@@ -165,7 +165,8 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
         p->own = spreads && !p->right_in_place && p->tiles <= OWN_TILES && p->chunks > 0 && (p->in_place || whole <= OWN_COPIED);
         if (p->own) {
             const int64_t fair = workers > 1 ? ceil_div(p->vectors, TASKS * workers) : p->vectors;
-            p->stage_chunks = p->chunks, p->stage_vectors = p->vectors, p->block = min(p->tiles, BLOCK_TILES);
+            p->stage_chunks = p->chunks, p->stage_vectors = p->vectors;
+            p->block = min(BLOCK_TILES, LOW && workers > 1 ? ceil_div(p->tiles, TASKS * workers) : p->tiles); // that are copied
             const int64_t least = q->right_column == 1 ? min(OWN_VECTORS, ceil_div(p->vectors, max(1, workers))) : 1;
             p->share = round_up(max(least, min(fair, OWN_BYTES / vector_bytes)), p->wide);
         }
@@ -173,7 +174,8 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
         p->copied = !p->in_place && (p->own || (!p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES));
     }
     if (q->finished) {
-        p->share = max(1, min(p->share, FINISHED_BYTES / (p->block * max_rows(p->wide) * LANES * UNIT_BYTES)) / p->wide) * p->wide;
+        const int64_t high = LOW && p->own ? p->tiles : p->block;
+        p->share = max(1, min(p->share, FINISHED_BYTES / (high * max_rows(p->wide) * LANES * UNIT_BYTES)) / p->wide) * p->wide;
         if (p->alone)
             p->share = p->vectors, p->block = max(1, min(p->block, FINISHED_BYTES / (max_rows(p->wide) * p->vectors * LANES * UNIT_BYTES)));
     }
