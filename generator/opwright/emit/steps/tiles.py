@@ -48,8 +48,8 @@ Ending = Callable[[], Sequence[Stmt]]  # makes the steps that follow a tile
 def _widest(steps: int) -> int:
     """The lanes of the widest tiles: registers hold those of all steps.
 
-    With 256 for each of two, gradients of layer norm of 4096x768 f32 take 1.09 of the time (AMD Zen 5, gcc 12.2). With 32,
-    which 16 registers of 32 bytes hold, they take 1.06 to 1.2 (AMD EPYC Zen 3, gcc 12.2): reads are too short.
+    With 256 for each of two, gradients of layer norm of 4096x768 f32 take 1.09 of the time (AMD Zen 5, gcc 12.2). With
+    32, which 16 registers of 32 bytes hold, they take 1.06 to 1.2 (AMD EPYC Zen 3, gcc 12.2): reads are too short.
     """
     return max(WIDTHS[0] // steps // WIDTHS[1], 1) * WIDTHS[1]
 
