@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from opwright_kernels._isa import cpu_flags
 from support import onednn_peer, torch_peer
 
 from bench import disturbed, measure, results
@@ -111,6 +112,9 @@ def test_every_mode_of_every_candidate_gives_the_exact_result(
         pytest.skip("PyTorch, which makes the exact results, is not installed")
     if candidate == "onednn" and not onednn_peer.available():
         pytest.skip("oneDNN is not installed")
+    summed = candidate == "torch" and op.endswith("Weights")
+    if dtype == "bf16" and "avx512bw" not in cpu_flags() and (candidate == "onednn" or summed):
+        pytest.skip("without AVX-512 oneDNN has no kernels of bf16, and PyTorch adds gradients of weights in bf16")
     references = measure.References(workers, tmp_path, 1)
     tried = 0
     for shape in TINY:
