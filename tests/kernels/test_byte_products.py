@@ -216,7 +216,7 @@ def test_convolutions_of_bytes_with_zero_points_are_contractions_and_exact(
 
         monkeypatch.setattr(kernels._contractions._byte_windows, "problem_of", counted)
         rows = [row for row in random_byte_windows.ROWS if row[1] == "s8" or not tiled]
-        for isa, row in itertools.product(here(kernels, *ISAS), rows):
+        for isa, row, _ in itertools.product(here(kernels, *ISAS), rows, range(1 + 2 * tiled)):
             inputs, attributes = random_byte_windows.call(rng, op.inputs, row, tiled=tiled)
             expected = compute_steps(op, inputs, attributes)["dst"]
             with capped_at(kernels, isa):

