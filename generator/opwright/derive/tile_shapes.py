@@ -161,8 +161,10 @@ COLUMNS = _family(
 BYTE_WINDOWS = _family("byte_windows", {SIXTEEN: _up_to({1: 14, 2: 14}), EVERY: _up_to({1: 6, 2: 6})})
 
 # Groups with one channel on either side, over channel lanes. y and x: taps of a row, and the step of pixels; 0 taps are
-# any number, in a loop. Units of f16 and bf16 are for many taps. w: rows and columns of taps, widest first.
+# any number, in a loop. Lines: two vectors of half as many pixels. Units of f16 and bf16 are for many taps. w: rows and
+# columns of taps, widest first.
 WALKS: tuple[Shape, ...] = ((1, 1), (2, 1), (3, 1), (5, 1), (7, 1), (3, 2), (5, 2), (0, 1))
+LINE_WALKS: tuple[Shape, ...] = ((1, 1), (2, 1), (3, 1), (3, 2))
 UNIT_WALKS: tuple[Shape, ...] = ((5, 1), (7, 1), (0, 1))
 BLOCKS = ((3, 3), ("ROWS_OF_5", 5), ("ROWS_OF_7", 7), (1, 7), (1, 5), (1, 3), (1, 1))
 UNIT_BLOCKS: tuple[Shape, ...] = ((1, 7), (1, 3), (1, 1))

@@ -82,6 +82,7 @@ def files() -> dict[str, Output]:
         "window_bytes_tiles.h": {"byte_windows": tile_shapes.BYTE_WINDOWS},
         "depthwise_channels_tiles.h": {
             "walks": tile_shapes.WALKS,
+            "line_walks": tile_shapes.LINE_WALKS,
             "unit_walks": tile_shapes.UNIT_WALKS,
             "blocks": tile_shapes.BLOCKS,
             "unit_blocks": tile_shapes.UNIT_BLOCKS,

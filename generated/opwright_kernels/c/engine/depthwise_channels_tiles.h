@@ -22,34 +22,38 @@ typedef struct tile {
     const elem *bias; // NULL: nothing
 } tile;
 
-// One row of input, for the rows of the tile that read it. `units`: it has units; neighbouring taps are then a pair,
-// and the last of an odd number is single, as are all with `edge`.
-INLINE void tile_walk(const int KW, const int S, const bool units, const bool edge, const bool part, const bool first,
-                      const bool second, const tile *t, const elem *in, const float *w, int64_t w_back, int64_t low,
-                      int64_t high, vec acc[R][P]) {
+// One row of input, for the rows of the tile that read it: P sums of a row, of P / VECTORS pixels by VECTORS of channels.
+// `units`: it has units; neighbouring taps are then a pair, and the last of an odd number is single, as are all with `edge`.
+INLINE void tile_walk(const int KW, const int S, const int VECTORS, const bool units, const bool edge, const bool part,
+                      const bool first, const bool second, const tile *t, const elem *in, const float *w, int64_t w_back,
+                      int64_t low, int64_t high, vec acc[R][P]) {
     const int64_t pitch = t->w_taps.at_step * t->in_x[2], w_step = t->w_taps.k_step * LANES;
     const bool pairs = units && OPWRIGHT_PAIRS && !edge;
     if (KW > 0) {
-        vec a[MAX_TAPS], b[MAX_TAPS];
-        UNROLL for (int k = 0; k < KW; k++) {
+        vec a[VECTORS_MOST][MAX_TAPS], b[VECTORS_MOST][MAX_TAPS];
+        UNROLL for (int i = 0; i < VECTORS; i++) UNROLL for (int k = 0; k < KW; k++) {
             const bool paired = pairs && (KW % 2 == 0 || k < KW - 1);
-            a[k] = first ? alone(units && !paired, vec_load(w + k * w_step)) : (vec){0};
-            b[k] = second ? alone(units && !paired, vec_load(w - w_back + k * w_step)) : (vec){0};
+            const float *at = w + i * t->w_block + k * w_step;
+            a[i][k] = first ? alone(units && !paired, vec_load(at)) : (vec){0};
+            b[i][k] = second ? alone(units && !paired, vec_load(at - w_back)) : (vec){0};
         }
-        UNROLL_ALL for (int c = 0; c < (P - 1) * S + KW; c++, in += pitch) {
+        UNROLL_ALL for (int c = 0; c < (P / VECTORS - 1) * S + KW; c++, in += pitch) {
             STEP(in);
             if (edge && (c < low || c >= high))
                 continue;
-            const vec x = units ? unit_load(in) : lanes_load(in, part, t->lanes);
-            UNROLL for (int k = 0; k < KW; k++) if (c >= k && (c - k) % S == 0 && (c - k) / S < P) {
-                const bool paired = pairs && (KW % 2 == 0 || k < KW - 1);
-                if (paired && k % 2 == 1)
-                    continue;
-                const vec v = alone(units && !paired, x);
-                if (first)
-                    acc[0][(c - k) / S] = multiply(paired, acc[0][(c - k) / S], v, a[k]);
-                if (second)
-                    acc[R - 1][(c - k) / S] = multiply(paired, acc[R - 1][(c - k) / S], v, b[k]);
+            UNROLL for (int i = 0; i < VECTORS; i++) {
+                const vec x = units ? unit_load(in) : lanes_load(in + i * LANES, part, t->lanes);
+                UNROLL for (int k = 0; k < KW; k++) if (c >= k && (c - k) % S == 0 && (c - k) / S < P / VECTORS) {
+                    const bool paired = pairs && (KW % 2 == 0 || k < KW - 1);
+                    if (paired && k % 2 == 1)
+                        continue;
+                    const int to = (c - k) / S * VECTORS + i;
+                    const vec v = alone(units && !paired, x);
+                    if (first)
+                        acc[0][to] = multiply(paired, acc[0][to], v, a[i][k]);
+                    if (second)
+                        acc[R - 1][to] = multiply(paired, acc[R - 1][to], v, b[i][k]);
+                }
             }
         }
     } else {
@@ -161,7 +165,8 @@ INLINE void tile_rows(const bool edge, const tile *t, const elem *block, const f
 }
 #endif
 
-INLINE void tile_run(const int KW, const int S, const bool units, const bool edge, const bool part, const tile *t) {
+INLINE void tile_run(const int KW, const int S, const int VECTORS, const bool units, const bool edge, const bool part,
+                     const tile *t) {
     // Columns of the walk within the input.
     const int64_t low = taps_low(&t->w_taps), high = taps_high(&t->w_taps, t->in_size[2]);
     const int64_t shift = t->rows > 1 ? t->shift : 0, w_back = shift * t->h.k_step * t->w_x[1];
@@ -170,7 +175,7 @@ INLINE void tile_run(const int KW, const int S, const bool units, const bool edg
     const elem *block = t->in, *biases = t->bias;
     const float *weights = t->w;
     sum_cell *out = t->out;
-    for (int64_t left = t->blocks; left > 0; left--, block += LANES, weights += t->w_block, out += LANES) {
+    for (int64_t left = t->blocks; left > 0; left -= VECTORS) {
         vec acc[R][P];
         UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < P; i++) acc[r][i] = (vec){0};
 #if ROWS_PAIRED
@@ -185,27 +190,31 @@ INLINE void tile_run(const int KW, const int S, const bool units, const bool edg
             for (int64_t j = t->row_first; j < t->row_end; j++, in += in_row, w += w_row) {
                 const bool first = R == 1 || j < t->h.count, second = R > 1 && t->rows > 1 && j >= shift;
                 if (first && second)
-                    tile_walk(KW, S, units, edge, part, true, true, t, in, w, w_back, low, high, acc);
+                    tile_walk(KW, S, VECTORS, units, edge, part, true, true, t, in, w, w_back, low, high, acc);
                 else if (first)
-                    tile_walk(KW, S, units, edge, part, true, false, t, in, w, w_back, low, high, acc);
+                    tile_walk(KW, S, VECTORS, units, edge, part, true, false, t, in, w, w_back, low, high, acc);
                 else if (second)
-                    tile_walk(KW, S, units, edge, part, false, true, t, in, w, w_back, low, high, acc);
+                    tile_walk(KW, S, VECTORS, units, edge, part, false, true, t, in, w, w_back, low, high, acc);
             }
         }
-        vec bias = {0};
-        if (biases)
-            bias = lanes_load(biases, part, t->lanes), biases += LANES;
-        UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < P; i++) acc[r][i] += bias;
-        if (t->rows == R && t->pixels == P && t->lanes == LANES) {
+        UNROLL for (int v = 0; v < VECTORS; v++) {
+            vec bias = {0};
+            if (biases)
+                bias = lanes_load(biases, part, t->lanes), biases += LANES;
+            UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = v; i < P; i += VECTORS) acc[r][i] += bias;
+        }
+        if (t->rows == R && t->pixels == P / VECTORS && t->lanes == LANES) {
             UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < P; i++)
-                sum_store(out + r * t->out_row + i * t->out_step, acc[r][i]);
+                sum_store(out + r * t->out_row + i / VECTORS * t->out_step + i % VECTORS * LANES, acc[r][i]);
         } else {
             float sums[R][P][LANES];
             UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < P; i++) vec_store(sums[r][i], acc[r][i]);
             for (int64_t r = 0; r < t->rows; r++)
-                for (int64_t i = 0; i < t->pixels; i++)
-                    sums_store(out + r * t->out_row + i * t->out_step, vec_load(sums[r][i]), true, t->lanes);
+                for (int64_t i = 0; i < t->pixels * VECTORS; i++)
+                    sums_store(out + r * t->out_row + i / VECTORS * t->out_step + i % VECTORS * LANES,
+                               vec_load(sums[r][i]), true, t->lanes);
         }
+        block += VECTORS * LANES, weights += VECTORS * t->w_block, out += VECTORS * LANES;
     }
 }
 
@@ -215,51 +224,51 @@ typedef struct row_of_tiles {
     tile_function *inner, *edge, *part;
 } row_of_tiles;
 
-static void tile_1x1(const tile *t) { tile_run(1, 1, false, false, false, t); }
-static void edge_1x1(const tile *t) { tile_run(1, 1, false, true, LANES == 16, t); }
+static void tile_1x1(const tile *t) { tile_run(1, 1, 1, false, false, false, t); }
+static void edge_1x1(const tile *t) { tile_run(1, 1, 1, false, true, LANES == 16, t); }
 #if LANES != 16
-static void part_1x1(const tile *t) { tile_run(1, 1, false, true, true, t); }
+static void part_1x1(const tile *t) { tile_run(1, 1, 1, false, true, true, t); }
 #endif
-static void tile_2x1(const tile *t) { tile_run(2, 1, false, false, false, t); }
-static void edge_2x1(const tile *t) { tile_run(2, 1, false, true, LANES == 16, t); }
+static void tile_2x1(const tile *t) { tile_run(2, 1, 1, false, false, false, t); }
+static void edge_2x1(const tile *t) { tile_run(2, 1, 1, false, true, LANES == 16, t); }
 #if LANES != 16
-static void part_2x1(const tile *t) { tile_run(2, 1, false, true, true, t); }
+static void part_2x1(const tile *t) { tile_run(2, 1, 1, false, true, true, t); }
 #endif
-static void tile_3x1(const tile *t) { tile_run(3, 1, false, false, false, t); }
-static void edge_3x1(const tile *t) { tile_run(3, 1, false, true, LANES == 16, t); }
+static void tile_3x1(const tile *t) { tile_run(3, 1, 1, false, false, false, t); }
+static void edge_3x1(const tile *t) { tile_run(3, 1, 1, false, true, LANES == 16, t); }
 #if LANES != 16
-static void part_3x1(const tile *t) { tile_run(3, 1, false, true, true, t); }
+static void part_3x1(const tile *t) { tile_run(3, 1, 1, false, true, true, t); }
 #endif
-static void tile_5x1(const tile *t) { tile_run(5, 1, false, false, false, t); }
-static void edge_5x1(const tile *t) { tile_run(5, 1, false, true, LANES == 16, t); }
+static void tile_5x1(const tile *t) { tile_run(5, 1, 1, false, false, false, t); }
+static void edge_5x1(const tile *t) { tile_run(5, 1, 1, false, true, LANES == 16, t); }
 #if LANES != 16
-static void part_5x1(const tile *t) { tile_run(5, 1, false, true, true, t); }
+static void part_5x1(const tile *t) { tile_run(5, 1, 1, false, true, true, t); }
 #endif
-static void tile_7x1(const tile *t) { tile_run(7, 1, false, false, false, t); }
-static void edge_7x1(const tile *t) { tile_run(7, 1, false, true, LANES == 16, t); }
+static void tile_7x1(const tile *t) { tile_run(7, 1, 1, false, false, false, t); }
+static void edge_7x1(const tile *t) { tile_run(7, 1, 1, false, true, LANES == 16, t); }
 #if LANES != 16
-static void part_7x1(const tile *t) { tile_run(7, 1, false, true, true, t); }
+static void part_7x1(const tile *t) { tile_run(7, 1, 1, false, true, true, t); }
 #endif
-static void tile_3x2(const tile *t) { tile_run(3, 2, false, false, false, t); }
-static void edge_3x2(const tile *t) { tile_run(3, 2, false, true, LANES == 16, t); }
+static void tile_3x2(const tile *t) { tile_run(3, 2, 1, false, false, false, t); }
+static void edge_3x2(const tile *t) { tile_run(3, 2, 1, false, true, LANES == 16, t); }
 #if LANES != 16
-static void part_3x2(const tile *t) { tile_run(3, 2, false, true, true, t); }
+static void part_3x2(const tile *t) { tile_run(3, 2, 1, false, true, true, t); }
 #endif
-static void tile_5x2(const tile *t) { tile_run(5, 2, false, false, false, t); }
-static void edge_5x2(const tile *t) { tile_run(5, 2, false, true, LANES == 16, t); }
+static void tile_5x2(const tile *t) { tile_run(5, 2, 1, false, false, false, t); }
+static void edge_5x2(const tile *t) { tile_run(5, 2, 1, false, true, LANES == 16, t); }
 #if LANES != 16
-static void part_5x2(const tile *t) { tile_run(5, 2, false, true, true, t); }
+static void part_5x2(const tile *t) { tile_run(5, 2, 1, false, true, true, t); }
 #endif
-static void tile_0x1(const tile *t) { tile_run(0, 1, false, false, false, t); }
-static void edge_0x1(const tile *t) { tile_run(0, 1, false, true, LANES == 16, t); }
+static void tile_0x1(const tile *t) { tile_run(0, 1, 1, false, false, false, t); }
+static void edge_0x1(const tile *t) { tile_run(0, 1, 1, false, true, LANES == 16, t); }
 #if LANES != 16
-static void part_0x1(const tile *t) { tile_run(0, 1, false, true, true, t); }
+static void part_0x1(const tile *t) { tile_run(0, 1, 1, false, true, true, t); }
 #endif
 #ifdef OPWRIGHT_FIXED_TAPS
-static void tile_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, false, false, t); }
-static void edge_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, true, LANES == 16, t); }
+static void tile_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, 1, false, false, false, t); }
+static void edge_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, 1, false, true, LANES == 16, t); }
 #if LANES != 16
-static void part_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, false, true, true, t); }
+static void part_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, 1, false, true, true, t); }
 #endif
 #endif
 // A mask costs nothing where there is one for each load.
@@ -282,14 +291,35 @@ static const row_of_tiles tiles[] = {
     {0, 0, tile_0x1, edge_0x1, PART(0x1)}, // any
 };
 
+// The same for half as many pixels and two vectors.
+#if VECTORS_MOST > 1
+static void line_1x1(const tile *t) { tile_run(1, 1, 2, false, false, false, t); }
+static void line_edge_1x1(const tile *t) { tile_run(1, 1, 2, false, true, false, t); }
+static void line_2x1(const tile *t) { tile_run(2, 1, 2, false, false, false, t); }
+static void line_edge_2x1(const tile *t) { tile_run(2, 1, 2, false, true, false, t); }
+static void line_3x1(const tile *t) { tile_run(3, 1, 2, false, false, false, t); }
+static void line_edge_3x1(const tile *t) { tile_run(3, 1, 2, false, true, false, t); }
+static void line_3x2(const tile *t) { tile_run(3, 2, 2, false, false, false, t); }
+static void line_edge_3x2(const tile *t) { tile_run(3, 2, 2, false, true, false, t); }
+static const row_of_tiles line_tiles[] = {
+    {1, 1, line_1x1, line_edge_1x1, part_1x1},
+    {2, 1, line_2x1, line_edge_2x1, part_2x1},
+    {3, 1, line_3x1, line_edge_3x1, part_3x1},
+    {3, 2, line_3x2, line_edge_3x2, part_3x2},
+    {0, 0, 0, 0, 0},
+};
+#else
+#define line_tiles unit_tiles
+#endif
+
 // The same for input of units; few blocks need bounds checks there.
 #if UNIT_ELEMS > 1
-static void units_edge(const tile *t) { tile_run(0, 1, true, true, true, t); }
-static void units_5x1(const tile *t) { tile_run(5, 1, true, false, false, t); }
-static void units_7x1(const tile *t) { tile_run(7, 1, true, false, false, t); }
-static void units_0x1(const tile *t) { tile_run(0, 1, true, false, false, t); }
+static void units_edge(const tile *t) { tile_run(0, 1, 1, true, true, true, t); }
+static void units_5x1(const tile *t) { tile_run(5, 1, 1, true, false, false, t); }
+static void units_7x1(const tile *t) { tile_run(7, 1, 1, true, false, false, t); }
+static void units_0x1(const tile *t) { tile_run(0, 1, 1, true, false, false, t); }
 #ifdef OPWRIGHT_FIXED_TAPS
-static void units_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, true, false, false, t); }
+static void units_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, 1, true, false, false, t); }
 #endif
 static const row_of_tiles unit_tiles[] = {
     {5, 1, units_5x1, units_edge, units_edge},
