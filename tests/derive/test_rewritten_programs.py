@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from opwright.derive.phases import staged
+from opwright.language import expr
 from opwright.language.model import Op
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
@@ -63,6 +64,37 @@ semantics:
 """
 
 
+JOINED = """op: Joined
+revision: 1
+summary: Sums of terms in cells of one output.
+dims: {a_cells: A, b_cells: {symbol: B, min: 0}, c_cells: C}
+inputs: [{name: a, dims: {A: A, C: C}}, {name: b, dims: {B: B, C: C}}]
+outputs: [{name: y, dims: {C: C, Y: 2 * A + B + 2}}, {name: most, dims: {}}]
+dtypes: [{a: f64, b: f64, y: f64, most: f64, accumulate: f64}]
+semantics:
+  ranges: {i: A, j: B, c: C}
+  steps: ["most[] max= a[i, c] + b[j, c]", STEPS]
+"""
+APART = {
+    "pieces": ("y[c, i] += a[i, c]", "y[c, j + A] += b[j, c]"),
+    "a gap between": ("y[c, j + 2 * A + 1] += -b[j, c]", "y[c, i] += a[i, c]"),
+    "one that sets": ("y[c, i] = a[i, c]", "y[c, j + A] += b[j, c]"),
+    "backwards": ("y[c, A - 1 - i] += a[i, c]", "y[c, B - 1 - j + A] += b[j, c]"),
+    "one that reduces": ("y[c, 2 * A + B] += a[i, c]", "y[c, A + j] += b[j, c]"),
+}
+SHARED = {
+    "turns": ("y[c, 2 * i] += a[i, c]", "y[c, 2 * i + 1] += a[i, c] * 2"),
+    "a piece that overlaps": ("y[c, i] += a[i, c]", "y[c, j + 1] += b[j, c]"),
+    "the same cells": ("y[c, i] += a[i, c]", "y[c, i] += a[i, c] * 2"),
+    "cells that are set": ("y[c, i] = a[i, c]", "y[c, A - 1 - i] += a[i, c]"),
+    "cells that stand still": ("y[c, 0 * i + 1] += a[i, c]", "y[c, j + A + 2] += b[j, c]"),
+    "a letter in both indices": ("y[c, i - c] += a[i, c]", "y[i, i + A] += a[i, c]"),
+    "a product before": ("y[c, 2 * A + B] *= 2 * a[i, c]", "y[c, i] += a[i, c]"),
+    "what it reads itself": ("y[c, i] += a[i, c]", "y[c, A + i] += y[c, i] + 1"),
+    "a part of those": ("y[c, i] += a[i, c]", "y[c, A + B] += b[j, c]", "y[c, A + j + 1] += b[j, c]"),
+}
+
+
 def agrees(found: dict[str, Any], wanted: dict[str, Any], call: object) -> None:
     """Where the interpreter's cells are finite, those of the program are the same; factored sums may overflow else."""
     for name, cells_of in wanted.items():
@@ -83,6 +115,27 @@ def judged(op: Op, random: np.random.Generator, count: int) -> None:
 def test_what_no_condition_lets_in_is_neither_read_nor_added(step: str) -> None:
     (op,) = load_texts({"mark.yaml": SPEC.replace("STEP", step)}).ops
     judged(op, rng("marks", step), 40)
+
+
+@pytest.mark.parametrize("steps", [*APART.values(), *SHARED.values()], ids=[*APART, *SHARED])
+def test_sums_of_one_term_are_assigned_where_no_other_step_writes(steps: tuple[str, ...]) -> None:
+    """With the interpreter's bits: 0 to which -0 is added is 0."""
+    text = JOINED.replace("STEPS", ", ".join(f'"{step}"' for step in steps))
+    (op,) = load_texts({"joined.yaml": text}).ops
+    random, found = rng("joined", *steps), staged(op).program
+    sums = [part for part in found.parts if part.operator == "sum"]
+    assert steps not in APART.values() or all({*part.letters} - expr.names(part.target) for part in sums)
+    for _ in range(20):
+        a, b, c = (int(random.integers(least, 4)) for least in (1, 0, 1))
+        given = {"a": drawn_cells(random, (a, c)), "b": drawn_cells(random, (b, c))}
+        wanted = compute_steps(op, [given["a"], given["b"]], {})
+        made = run_program(found, {"A": a, "B": b, "C": c}, given)
+        assert np.array_equal(made["y"], wanted["y"], equal_nan=True), (a, b, c)
+        assert (np.signbit(made["y"]) == np.signbit(wanted["y"]))[wanted["y"] == 0].all(), (a, b, c)
+
+
+def drawn_cells(random: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    return random.choice((np.inf, -np.inf, np.nan, -0.0, -0.0, 0.0, 1.0, -3.0), shape)
 
 
 @pytest.mark.parametrize("operator", ["+=", "max=", "*="])

@@ -52,11 +52,11 @@ def drawn(random: np.random.Generator, name: str) -> str:
         for number, piece in enumerate(pieces):
             value = given(number, piece, other)
             value = one([value, value, f"{value} + 1"])
-            steps.append(f"{dst(f'{ends[-1]} + {piece}' if ends[-1] != '0' else piece)} = {value}")
+            steps.append(f"{dst(f'{ends[-1]} + {piece}' if ends[-1] != '0' else piece)} {one(['=', '+='])} {value}")
             ends.append(f"{ends[-1]} + {piece.upper()}" if number else piece.upper())
         extent = ends[-1] if form == "pieces" else f"max({ends[-1]}, {pieces[0].upper()} + 1)"
         if form == "twice":
-            steps.append(f"{dst('1 + ' + pieces[0])} = {given(9, pieces[0], other)}")
+            steps.append(f"{dst('1 + ' + pieces[0])} {one(['=', '+='])} {given(9, pieces[0], other)}")
         ranges.pop(along)
         steps = [steps[int(at)] for at in random.permutation(len(steps))]
     elif form == "border":

@@ -213,7 +213,7 @@ def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
         copied, added = _copied(found, part, optional, engines)
         group = phases[-1] if phases else None
         alone = Phase((part,), _own(found, [part]), (), contracted, copied, added)
-        if group and not (copied or group.copies) and _share_walk(group, part, contracted):
+        if group and not (copied or group.copies) and _share_walk(found, group, part, contracted):
             own = _own(found, [*group.parts, part])
             if own and not contracted and _earlier(group, part, own):
                 phases.insert(len(phases) - 1, alone)
@@ -250,17 +250,40 @@ def _later(found: Program, group: Phase, alone: Phase, own: Sequence[str]) -> bo
     return bool(gained) and not gained & (walked | read)
 
 
-def _share_walk(group: Phase, part: Part, contracted: Contraction | None) -> bool:
+def _share_walk(found: Program, group: Phase, part: Part, contracted: Contraction | None) -> bool:
     """Whether a step may join a phase: if one of them contracts, only if the other walks the rows that it reads once.
 
     A contraction that reads both factors many times is left to the engine.
     """
+    if found.arrays[part.target.tensor].role == "output" and _lie_apart(group.parts, part):
+        return False
     for product, others in ((group.contraction, (part,)), (contracted, group.parts)):
         if product is not None:
             walked = [{*other.letters} for other in others]
             if product.dense or not any({*product.reduced} <= letters for letters in walked):
                 return False
     return True
+
+
+def _lie_apart(parts: Sequence[Part], part: Part) -> bool:
+    """Whether steps compute pieces of the last axis of one array, each along letters of its own.
+
+    Lanes go along one of these alone, and the cells of the other steps one by one; copies are made by rows (planes.py).
+    """
+    target, last = part.target.tensor, _along_last_axis(part)
+    alike = all(other.target.tensor == target and other.operator == "set" for other in (*parts, part))
+    reads = {read.tensor for other in (*parts, part) for read in other.reads}
+    if not last or not alike or target in reads or all(map(_moves, (*parts, part))):
+        return False
+    return all(end and not end & last for end in map(_along_last_axis, parts))
+
+
+def _along_last_axis(part: Part) -> frozenset[str]:
+    return frozenset(part.letters).intersection(*map(expr.names, part.target.indices[-1:] or [Number(0)]))
+
+
+def _moves(part: Part) -> bool:
+    return all(isinstance(formula.value, (Read, Number)) for formula in part.formulas)
 
 
 def _late(found: Program) -> list[Part]:

@@ -15,6 +15,7 @@ from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ..algebra.slopes import minus, negated, slope, without
 from ..contraction import contraction
+from ..gradient.disjoint import disjoint
 from ..program import Formula, Part, Program
 
 
@@ -37,17 +38,23 @@ def unwound(found: Program) -> Program:
 def assigned(found: Program, once: Callable[[Program, Part], bool]) -> Program:
     """The program in which sums of one term, as in an outer product, are assigned, 0 added to -0.
 
-    `once`: whether a step reaches each cell of its target once at most.
+    `once`: whether a step reaches each cell of its target once at most. Other steps may write other cells, as
+    where steps join arrays, `y[i] += a[i]` and `y[i + A] += b[i]`: no array of sums is cleared, read and added to.
     """
 
     def set_once(formula: Formula) -> Formula:
         value = Binary("+", formula.value, Number(0))
         return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, op="set", value=value))
 
+    def alone(part: Part) -> bool:
+        others = [other for other in found.parts if other.target.tensor == part.target.tensor and other is not part]
+        plain = not (part.by or part.where or part.target.tensor in {read.tensor for read in part.reads})
+        from_0 = all(other.operator in ("sum", "set") for other in others)
+        return not others or (plain and from_0 and all(disjoint(found, part, other) for other in others))
+
     def of(part: Part) -> Part:
-        writers = [other for other in found.parts if other.target.tensor == part.target.tensor]
-        alone = set(part.letters) <= expr.names(part.target) and len(writers) == 1
-        if part.operator != "sum" or not (alone and once(found, part)):
+        single = part.operator == "sum" and set(part.letters) <= expr.names(part.target)
+        if not (single and once(found, part) and alone(part)):
             return part
         return dataclasses.replace(part, formulas=tuple(map(set_once, part.formulas)))
 
