@@ -197,9 +197,10 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = 0; x_p2_ < opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -223,7 +224,7 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -238,9 +239,10 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -263,7 +265,7 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -278,9 +280,10 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_ / 32 * 32; x_p2_ += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -303,7 +306,7 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -318,9 +321,10 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 32 * 32; x_p2_ < X_p2__inner_; x_p2_ += 32) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -343,7 +347,7 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -360,9 +364,10 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -386,7 +391,7 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -401,9 +406,10 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_; x_p2_ += 64) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -427,7 +433,7 @@ static void add_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -583,9 +589,10 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = 0; x_p1_ < opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -609,7 +616,7 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -624,9 +631,10 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -649,7 +657,7 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -664,9 +672,10 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_ / 32 * 32; x_p1_ += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -689,7 +698,7 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -704,9 +713,10 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 32 * 32; x_p1_ < X_p1__inner_; x_p1_ += 32) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -729,7 +739,7 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -746,9 +756,10 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -772,7 +783,7 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -787,9 +798,10 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_; x_p1_ += 64) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -813,7 +825,7 @@ static void add_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }

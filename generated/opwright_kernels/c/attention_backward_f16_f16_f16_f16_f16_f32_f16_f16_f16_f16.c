@@ -958,9 +958,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                 for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
                     const int64_t n_ = 256;
                     float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -980,7 +981,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                                 diff_query_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -992,9 +993,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                 for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                     const int64_t n_ = 64;
                     float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1014,7 +1016,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                                 diff_query_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1026,9 +1028,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                 for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
                     const int64_t n_ = 32;
                     float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1048,7 +1051,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                                 diff_query_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1060,9 +1063,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                 for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
                     const int64_t n_ = end_ - d;
                     float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1082,7 +1086,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_6_d(void 
                                 diff_query_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1238,9 +1242,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                 for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
                     const int64_t n_ = 256;
                     float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1260,7 +1265,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                                 diff_key_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1272,9 +1277,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                 for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                     const int64_t n_ = 64;
                     float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1294,7 +1300,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                                 diff_key_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1306,9 +1312,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                 for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
                     const int64_t n_ = 32;
                     float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1328,7 +1335,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                                 diff_key_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1340,9 +1347,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                 for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
                     const int64_t n_ = end_ - d;
                     float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1362,7 +1370,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_8_d(void 
                                 diff_key_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1518,9 +1526,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                 for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
                     const int64_t n_ = 256;
                     float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1540,7 +1549,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                                 diff_value_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1552,9 +1561,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                 for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                     const int64_t n_ = 64;
                     float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1574,7 +1584,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                                 diff_value_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1586,9 +1596,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                 for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
                     const int64_t n_ = 32;
                     float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1608,7 +1619,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                                 diff_value_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1620,9 +1631,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                 for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
                     const int64_t n_ = end_ - w;
                     float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1642,7 +1654,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_10_w(void
                                 diff_value_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

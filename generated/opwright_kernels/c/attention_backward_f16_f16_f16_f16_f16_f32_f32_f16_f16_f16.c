@@ -966,9 +966,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                 for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
                     const int64_t n_ = 256;
                     float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -988,7 +989,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                                 diff_query_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1000,9 +1001,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                 for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                     const int64_t n_ = 64;
                     float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1022,7 +1024,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                                 diff_query_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1034,9 +1036,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                 for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
                     const int64_t n_ = 32;
                     float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1056,7 +1059,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                                 diff_query_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1068,9 +1071,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                 for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
                     const int64_t n_ = end_ - d;
                     float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1090,7 +1094,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                                 diff_query_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1246,9 +1250,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                 for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
                     const int64_t n_ = 256;
                     float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1268,7 +1273,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                                 diff_key_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1280,9 +1285,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                 for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                     const int64_t n_ = 64;
                     float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1302,7 +1308,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                                 diff_key_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1314,9 +1320,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                 for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
                     const int64_t n_ = 32;
                     float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1336,7 +1343,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                                 diff_key_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1348,9 +1355,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                 for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
                     const int64_t n_ = end_ - d;
                     float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1370,7 +1378,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                                 diff_key_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1526,9 +1534,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                 for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
                     const int64_t n_ = 256;
                     float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1548,7 +1557,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                                 diff_value_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1560,9 +1569,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                 for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                     const int64_t n_ = 64;
                     float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1582,7 +1592,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                                 diff_value_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1594,9 +1604,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                 for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
                     const int64_t n_ = 32;
                     float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1616,7 +1627,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                                 diff_value_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1628,9 +1639,10 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                 for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
                     const int64_t n_ = end_ - w;
                     float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1650,7 +1662,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                                 diff_value_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

@@ -977,9 +977,10 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                     for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -999,7 +1000,7 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                                     diff_query_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1011,9 +1012,10 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                     for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1032,7 +1034,7 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                                     diff_query_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1044,9 +1046,10 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                     for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1065,7 +1068,7 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                                     diff_query_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1077,9 +1080,10 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                     for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
                         const int64_t n_ = end_ - d;
                         float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1098,7 +1102,7 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                                     diff_query_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1112,9 +1116,10 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                     for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1134,7 +1139,7 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                                     diff_query_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1146,9 +1151,10 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                     for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
                         const int64_t n_ = end_ - d;
                         float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1168,7 +1174,7 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                                     diff_query_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1348,9 +1354,10 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                     for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1370,7 +1377,7 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                                     diff_key_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1382,9 +1389,10 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                     for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1403,7 +1411,7 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                                     diff_key_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1415,9 +1423,10 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                     for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1436,7 +1445,7 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                                     diff_key_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1448,9 +1457,10 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                     for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
                         const int64_t n_ = end_ - d;
                         float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1469,7 +1479,7 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                                     diff_key_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1483,9 +1493,10 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                     for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1505,7 +1516,7 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                                     diff_key_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1517,9 +1528,10 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                     for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
                         const int64_t n_ = end_ - d;
                         float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1539,7 +1551,7 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                                     diff_key_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1719,9 +1731,10 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                     for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1741,7 +1754,7 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                                     diff_value_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1753,9 +1766,10 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                     for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1774,7 +1788,7 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                                     diff_value_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1786,9 +1800,10 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                     for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1807,7 +1822,7 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                                     diff_value_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1819,9 +1834,10 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                     for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
                         const int64_t n_ = end_ - w;
                         float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1840,7 +1856,7 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                                     diff_value_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1854,9 +1870,10 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                     for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1876,7 +1893,7 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                                     diff_value_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1888,9 +1905,10 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                     for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < end_; w += 64) {
                         const int64_t n_ = end_ - w;
                         float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1910,7 +1928,7 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                                     diff_value_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }

@@ -570,9 +570,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                     for (int64_t q = begin_; q < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q += 256) {
                         const int64_t n_ = 256;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -590,7 +591,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -598,7 +599,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -616,9 +617,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                     for (int64_t q = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
                         const int64_t n_ = 64;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -635,7 +637,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -643,7 +645,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -662,9 +664,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                         q = opwright_min(q, end_ - 32);
                         const int64_t n_ = 32;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -681,7 +684,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -689,7 +692,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -707,9 +710,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                     for (int64_t q = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q < end_; q += 32) {
                         const int64_t n_ = end_ - q;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -726,7 +730,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -734,7 +738,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -754,9 +758,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                     for (int64_t q = begin_; q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
                         const int64_t n_ = 64;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -774,7 +779,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -782,7 +787,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -800,9 +805,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                     for (int64_t q = begin_ + (end_ - begin_) / 64 * 64; q < end_; q += 64) {
                         const int64_t n_ = end_ - q;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -820,7 +826,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -828,7 +834,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -910,9 +916,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                     for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
                         const int64_t n_ = 256;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -932,7 +939,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -944,9 +951,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                     for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                         const int64_t n_ = 64;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -965,7 +973,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -977,9 +985,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                     for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
                         const int64_t n_ = 32;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -998,7 +1007,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1010,9 +1019,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                     for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
                         const int64_t n_ = end_ - w;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1031,7 +1041,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1045,9 +1055,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                     for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                         const int64_t n_ = 64;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1067,7 +1078,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1079,9 +1090,10 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                     for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < end_; w += 64) {
                         const int64_t n_ = end_ - w;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1101,7 +1113,7 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_2_w(void *context_, int64_t p
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }

@@ -570,9 +570,10 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                 for (int64_t q = begin_; q < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q += 256) {
                     const int64_t n_ = 256;
                     float *restrict total_row_ = total + (q - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -590,7 +591,7 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -598,7 +599,7 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -616,9 +617,10 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                 for (int64_t q = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (q - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -636,7 +638,7 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -644,7 +646,7 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -663,9 +665,10 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                     q = opwright_min(q, end_ - 32);
                     const int64_t n_ = 32;
                     float *restrict total_row_ = total + (q - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -683,7 +686,7 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -691,7 +694,7 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -709,9 +712,10 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                 for (int64_t q = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q < end_; q += 32) {
                     const int64_t n_ = end_ - q;
                     float *restrict total_row_ = total + (q - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -729,7 +733,7 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -737,7 +741,7 @@ static void attention_f16_f16_f16_f16_f16_f32_1_q(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -817,9 +821,10 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                 for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
                     const int64_t n_ = 256;
                     float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -839,7 +844,7 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                                 sums_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -851,9 +856,10 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                 for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                     const int64_t n_ = 64;
                     float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -873,7 +879,7 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                                 sums_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -885,9 +891,10 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                 for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
                     const int64_t n_ = 32;
                     float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -907,7 +914,7 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                                 sums_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -919,9 +926,10 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                 for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
                     const int64_t n_ = end_ - w;
                     float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -941,7 +949,7 @@ static void attention_f16_f16_f16_f16_f16_f32_2_w(void *context_, int64_t part_)
                                 sums_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

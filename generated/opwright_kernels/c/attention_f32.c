@@ -560,9 +560,10 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                     for (int64_t q = begin_; q < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q += 256) {
                         const int64_t n_ = 256;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -580,7 +581,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -588,7 +589,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -606,9 +607,10 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                     for (int64_t q = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
                         const int64_t n_ = 64;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -625,7 +627,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -633,7 +635,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -652,9 +654,10 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                         q = opwright_min(q, end_ - 32);
                         const int64_t n_ = 32;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -671,7 +674,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -679,7 +682,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -697,9 +700,10 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                     for (int64_t q = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q < end_; q += 32) {
                         const int64_t n_ = end_ - q;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -716,7 +720,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -724,7 +728,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -744,9 +748,10 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                     for (int64_t q = begin_; q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
                         const int64_t n_ = 64;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -764,7 +769,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -772,7 +777,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -790,9 +795,10 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                     for (int64_t q = begin_ + (end_ - begin_) / 64 * 64; q < end_; q += 64) {
                         const int64_t n_ = end_ - q;
                         float *restrict total_row_ = total + (q - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -810,7 +816,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -818,7 +824,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -900,9 +906,10 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                     for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
                         const int64_t n_ = 256;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -922,7 +929,7 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -934,9 +941,10 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                     for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                         const int64_t n_ = 64;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -955,7 +963,7 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -967,9 +975,10 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                     for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
                         const int64_t n_ = 32;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -988,7 +997,7 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1000,9 +1009,10 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                     for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
                         const int64_t n_ = end_ - w;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1021,7 +1031,7 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1035,9 +1045,10 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                     for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
                         const int64_t n_ = 64;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1057,7 +1068,7 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -1069,9 +1080,10 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                     for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < end_; w += 64) {
                         const int64_t n_ = end_ - w;
                         float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1091,7 +1103,7 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }

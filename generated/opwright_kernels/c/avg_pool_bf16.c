@@ -163,9 +163,10 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                     for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                         const int64_t n_ = 256;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -185,7 +186,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -193,7 +194,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }
@@ -251,9 +252,10 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                     for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                         const int64_t n_ = 64;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -273,7 +275,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -281,7 +283,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }
@@ -340,9 +342,10 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                         c = opwright_min(c, end_ - 32);
                         const int64_t n_ = 32;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -362,7 +365,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -370,7 +373,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }
@@ -428,9 +431,10 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                     for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                         const int64_t n_ = end_ - c;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -450,7 +454,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -458,7 +462,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }
@@ -518,9 +522,10 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                     for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                         const int64_t n_ = 64;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -540,7 +545,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -548,7 +553,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }
@@ -606,9 +611,10 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                         const int64_t n_ = end_ - c;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -628,7 +634,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -636,7 +642,7 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }

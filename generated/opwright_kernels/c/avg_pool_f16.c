@@ -162,9 +162,10 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                 for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                     const int64_t n_ = 256;
                     float *restrict total_row_ = total + (c - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -184,7 +185,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            total_row_[i_] = 0.0f;
+                                            total_row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -192,7 +193,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -228,9 +229,10 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                 for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (c - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -250,7 +252,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            total_row_[i_] = 0.0f;
+                                            total_row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -258,7 +260,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -295,9 +297,10 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     c = opwright_min(c, end_ - 32);
                     const int64_t n_ = 32;
                     float *restrict total_row_ = total + (c - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -317,7 +320,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            total_row_[i_] = 0.0f;
+                                            total_row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -325,7 +328,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -361,9 +364,10 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                 for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                     const int64_t n_ = end_ - c;
                     float *restrict total_row_ = total + (c - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -383,7 +387,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            total_row_[i_] = 0.0f;
+                                            total_row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -391,7 +395,7 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }

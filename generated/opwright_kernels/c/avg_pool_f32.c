@@ -163,9 +163,10 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                     for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                         const int64_t n_ = 256;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -185,7 +186,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -193,7 +194,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }
@@ -253,9 +254,10 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                     for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                         const int64_t n_ = 64;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -275,7 +277,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -283,7 +285,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }
@@ -344,9 +346,10 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                         c = opwright_min(c, end_ - 32);
                         const int64_t n_ = 32;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -366,7 +369,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -374,7 +377,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }
@@ -434,9 +437,10 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                     for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                         const int64_t n_ = end_ - c;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -456,7 +460,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -464,7 +468,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }
@@ -526,9 +530,10 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                     for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                         const int64_t n_ = 64;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -548,7 +553,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -556,7 +561,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }
@@ -616,9 +621,10 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                         const int64_t n_ = end_ - c;
                         float *restrict total_row_ = total + (c - begin_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t begun_ = 0;
@@ -638,7 +644,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                     if (terms_ == 128) {
                                         if (!begun_) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                total_row_[i_] = 0.0f;
+                                                total_row_[i_] = none_;
                                             }
                                         }
                                         begun_ = 1;
@@ -646,7 +652,7 @@ static void avg_pool_f32_1_c(void *context_, int64_t part_)
                                             total_row_[i_] += tile_[i_];
                                         }
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            tile_[i_] = 0.0f;
+                                            tile_[i_] = none_;
                                         }
                                         terms_ = 0;
                                     }

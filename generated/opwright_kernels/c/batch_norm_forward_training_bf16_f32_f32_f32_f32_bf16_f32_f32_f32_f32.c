@@ -210,9 +210,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
             for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -233,7 +234,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -241,7 +242,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -262,9 +263,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
             for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -284,7 +286,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -292,7 +294,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -314,9 +316,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 c = opwright_min(c, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -336,7 +339,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -344,7 +347,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -365,9 +368,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict total_row_ = total + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -387,7 +391,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -395,7 +399,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -418,9 +422,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -441,7 +446,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -449,7 +454,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -470,9 +475,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict total_row_ = total + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -493,7 +499,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -501,7 +507,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -524,9 +530,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
             for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_row_ = spread + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -548,7 +555,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -556,7 +563,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -577,9 +584,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
             for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -600,7 +608,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -608,7 +616,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -630,9 +638,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                 c = opwright_min(c, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict spread_row_ = spread + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -653,7 +662,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -661,7 +670,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -682,9 +691,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict spread_row_ = spread + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -705,7 +715,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -713,7 +723,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -736,9 +746,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -760,7 +771,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -768,7 +779,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -789,9 +800,10 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict spread_row_ = spread + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -813,7 +825,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -821,7 +833,7 @@ static void batch_norm_forward_training_bf16_f32_f32_f32_f32_bf16_f32_f32_f32_f3
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }

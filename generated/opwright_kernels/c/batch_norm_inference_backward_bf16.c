@@ -103,9 +103,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -131,7 +132,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -145,9 +146,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -171,7 +173,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -185,9 +187,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
                 const int64_t n_ = 32;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -211,7 +214,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -225,9 +228,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -251,7 +255,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -267,9 +271,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -296,7 +301,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -310,9 +315,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -339,7 +345,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -411,9 +417,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -435,7 +442,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -449,9 +456,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -472,7 +480,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -486,9 +494,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
                 const int64_t n_ = 32;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -509,7 +518,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -523,9 +532,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -546,7 +556,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -562,9 +572,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -586,7 +597,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -600,9 +611,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -624,7 +636,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -640,9 +652,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -663,7 +676,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -671,7 +684,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -704,9 +717,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -726,7 +740,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -734,7 +748,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -768,9 +782,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                 c = opwright_min(c, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -790,7 +805,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -798,7 +813,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -831,9 +846,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -853,7 +869,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -861,7 +877,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -896,9 +912,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -919,7 +936,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -927,7 +944,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -960,9 +977,10 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -983,7 +1001,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -991,7 +1009,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }

@@ -103,9 +103,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -131,7 +132,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -145,9 +146,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -171,7 +173,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -185,9 +187,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
                 const int64_t n_ = 32;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -211,7 +214,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -225,9 +228,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -251,7 +255,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -267,9 +271,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -296,7 +301,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -310,9 +315,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_scale_row_ = diff_scale + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -339,7 +345,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_scale_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -413,9 +419,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -437,7 +444,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -451,9 +458,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -474,7 +482,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -488,9 +496,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
                 const int64_t n_ = 32;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -511,7 +520,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -525,9 +534,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -548,7 +558,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -564,9 +574,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -588,7 +599,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -602,9 +613,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -626,7 +638,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -642,9 +654,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -665,7 +678,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -673,7 +686,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -707,9 +720,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -729,7 +743,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -737,7 +751,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -772,9 +786,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                 c = opwright_min(c, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -794,7 +809,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -802,7 +817,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -836,9 +851,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -858,7 +874,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -866,7 +882,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -902,9 +918,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -925,7 +942,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -933,7 +950,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -967,9 +984,10 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -990,7 +1008,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        lone_5_0__row_[i_] = 0.0f;
+                                        lone_5_0__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -998,7 +1016,7 @@ static void batch_norm_inference_backward_f32_0_c(void *context_, int64_t part_)
                                     lone_5_0__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }

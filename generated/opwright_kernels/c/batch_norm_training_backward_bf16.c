@@ -99,13 +99,14 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t n_ = 128;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[128];
                 float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -138,10 +139,10 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -159,13 +160,14 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -196,10 +198,10 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -217,13 +219,14 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t n_ = 32;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -254,10 +257,10 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -275,13 +278,14 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t n_ = end_ - c;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -312,10 +316,10 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -335,13 +339,14 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -375,10 +380,10 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -396,13 +401,14 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                 const int64_t n_ = end_ - c;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -436,10 +442,10 @@ static void batch_norm_training_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }

@@ -98,13 +98,14 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 const int64_t n_ = 128;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[128];
                 float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -137,10 +138,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -158,13 +159,14 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -197,10 +199,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -218,13 +220,14 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 const int64_t n_ = 32;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -257,10 +260,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -278,13 +281,14 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 const int64_t n_ = end_ - c;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -317,10 +321,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -340,13 +344,14 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -380,10 +385,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -401,13 +406,14 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 const int64_t n_ = end_ - c;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -441,10 +447,10 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }

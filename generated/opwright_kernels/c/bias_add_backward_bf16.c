@@ -162,9 +162,10 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -185,7 +186,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -193,7 +194,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -221,9 +222,10 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -243,7 +245,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -251,7 +253,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -280,9 +282,10 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 c = opwright_min(c, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -302,7 +305,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -310,7 +313,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -338,9 +341,10 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -360,7 +364,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -368,7 +372,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -398,9 +402,10 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -421,7 +426,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -429,7 +434,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -457,9 +462,10 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -480,7 +486,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -488,7 +494,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }

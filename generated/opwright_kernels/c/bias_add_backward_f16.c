@@ -161,9 +161,10 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
         for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
             const int64_t n_ = 256;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -184,7 +185,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_bias_sum__row_[i_] = 0.0f;
+                                    diff_bias_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -192,7 +193,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                                 diff_bias_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -209,9 +210,10 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
         for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
             const int64_t n_ = 64;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -232,7 +234,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_bias_sum__row_[i_] = 0.0f;
+                                    diff_bias_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -240,7 +242,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                                 diff_bias_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -258,9 +260,10 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
             c = opwright_min(c, end_ - 32);
             const int64_t n_ = 32;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -281,7 +284,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_bias_sum__row_[i_] = 0.0f;
+                                    diff_bias_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -289,7 +292,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                                 diff_bias_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -306,9 +309,10 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
         for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
             const int64_t n_ = end_ - c;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -329,7 +333,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_bias_sum__row_[i_] = 0.0f;
+                                    diff_bias_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -337,7 +341,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
                                 diff_bias_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

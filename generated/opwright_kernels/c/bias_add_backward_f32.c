@@ -162,9 +162,10 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -185,7 +186,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -193,7 +194,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -226,9 +227,10 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -248,7 +250,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -256,7 +258,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -290,9 +292,10 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                 c = opwright_min(c, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -312,7 +315,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -320,7 +323,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -353,9 +356,10 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -375,7 +379,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -383,7 +387,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -418,9 +422,10 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -441,7 +446,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -449,7 +454,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -482,9 +487,10 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
                 const int64_t n_ = end_ - c;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -505,7 +511,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        diff_bias_sum__row_[i_] = 0.0f;
+                                        diff_bias_sum__row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -513,7 +519,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                                     diff_bias_sum__row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }

@@ -275,9 +275,10 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = 0; x_p2_ < opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -305,7 +306,7 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -320,9 +321,10 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -348,7 +350,7 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -363,9 +365,10 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_ / 32 * 32; x_p2_ += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -391,7 +394,7 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -406,9 +409,10 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 32 * 32; x_p2_ < X_p2__inner_; x_p2_ += 32) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -434,7 +438,7 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -451,9 +455,10 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -481,7 +486,7 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -496,9 +501,10 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_; x_p2_ += 64) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -526,7 +532,7 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -741,9 +747,10 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = 0; x_p1_ < opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -775,7 +782,7 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -790,9 +797,10 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -821,7 +829,7 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -836,9 +844,10 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_ / 32 * 32; x_p1_ += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -867,7 +876,7 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -882,9 +891,10 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 32 * 32; x_p1_ < X_p1__inner_; x_p1_ += 32) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -913,7 +923,7 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -930,9 +940,10 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -964,7 +975,7 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -979,9 +990,10 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_; x_p1_ += 64) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1013,7 +1025,7 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }

@@ -379,9 +379,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -403,7 +404,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -417,9 +418,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -440,7 +442,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -454,9 +456,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
                     const int64_t n_ = 32;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -477,7 +480,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -491,9 +494,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
                     const int64_t n_ = end_ - g;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -514,7 +518,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -530,9 +534,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -554,7 +559,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -568,9 +573,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                     const int64_t n_ = end_ - g;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -592,7 +598,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -620,9 +626,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -645,7 +652,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -659,9 +666,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -683,7 +691,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -697,9 +705,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
                     const int64_t n_ = 32;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -721,7 +730,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -735,9 +744,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
                     const int64_t n_ = end_ - g;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -759,7 +769,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -775,9 +785,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -800,7 +811,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -814,9 +825,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                     const int64_t n_ = end_ - g;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -839,7 +851,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -867,9 +879,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -896,7 +909,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -910,9 +923,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -937,7 +951,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -951,9 +965,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
                     const int64_t n_ = 32;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -978,7 +993,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -992,9 +1007,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
                     const int64_t n_ = end_ - g;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1019,7 +1035,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1035,9 +1051,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1065,7 +1082,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1079,9 +1096,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                     const int64_t n_ = end_ - g;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1109,7 +1127,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1152,9 +1170,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1177,7 +1196,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1191,9 +1210,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1215,7 +1235,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1229,9 +1249,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
                     const int64_t n_ = 32;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1253,7 +1274,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1267,9 +1288,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
                     const int64_t n_ = end_ - g;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1291,7 +1313,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1307,9 +1329,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1333,7 +1356,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1347,9 +1370,10 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                     const int64_t n_ = end_ - g;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1373,7 +1397,7 @@ static void group_norm_backward_bf16_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }

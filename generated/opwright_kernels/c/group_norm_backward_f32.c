@@ -370,9 +370,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -394,7 +395,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -408,9 +409,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -431,7 +433,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -445,9 +447,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
                     const int64_t n_ = 32;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -468,7 +471,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -482,9 +485,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
                     const int64_t n_ = end_ - g;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -505,7 +509,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -521,9 +525,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -545,7 +550,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -559,9 +564,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                     const int64_t n_ = end_ - g;
                     float *restrict total_row_ = total + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -583,7 +589,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         total_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -611,9 +617,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -636,7 +643,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -650,9 +657,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -674,7 +682,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -688,9 +696,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
                     const int64_t n_ = 32;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -712,7 +721,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -726,9 +735,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
                     const int64_t n_ = end_ - g;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -750,7 +760,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -766,9 +776,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -791,7 +802,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -805,9 +816,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                     const int64_t n_ = end_ - g;
                     float *restrict spread_row_ = spread + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -830,7 +842,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         spread_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -858,9 +870,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -887,7 +900,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -901,9 +914,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -928,7 +942,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -942,9 +956,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
                     const int64_t n_ = 32;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -969,7 +984,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -983,9 +998,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
                     const int64_t n_ = end_ - g;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1010,7 +1026,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1026,9 +1042,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1056,7 +1073,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1070,9 +1087,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                     const int64_t n_ = end_ - g;
                     float *restrict variance_sum_row_ = variance_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1100,7 +1118,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         variance_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1143,9 +1161,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                     const int64_t n_ = 256;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1168,7 +1187,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1182,9 +1201,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1206,7 +1226,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1220,9 +1240,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < begin_ + (end_ - begin_) / 32 * 32; g += 32) {
                     const int64_t n_ = 32;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1244,7 +1265,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1258,9 +1279,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 32 * 32; g < end_; g += 32) {
                     const int64_t n_ = end_ - g;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1282,7 +1304,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1298,9 +1320,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                     const int64_t n_ = 64;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1324,7 +1347,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1338,9 +1361,10 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                 for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                     const int64_t n_ = end_ - g;
                     float *restrict mean_sum_row_ = mean_sum + (g - begin_ + n * block_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -1364,7 +1388,7 @@ static void group_norm_backward_f32_0_g(void *context_, int64_t part_)
                                         mean_sum_row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }

@@ -213,9 +213,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -236,7 +237,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -244,7 +245,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -265,9 +266,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -287,7 +289,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -295,7 +297,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -317,9 +319,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                 g = opwright_min(g, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -339,7 +342,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -347,7 +350,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -368,9 +371,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g < end_; g += 32) {
                 const int64_t n_ = end_ - g;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -390,7 +394,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -398,7 +402,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -421,9 +425,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -444,7 +449,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -452,7 +457,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -473,9 +478,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                 const int64_t n_ = end_ - g;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -496,7 +502,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -504,7 +510,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -527,9 +533,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -551,7 +558,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -559,7 +566,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -580,9 +587,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -603,7 +611,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -611,7 +619,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -633,9 +641,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                 g = opwright_min(g, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -656,7 +665,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -664,7 +673,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -685,9 +694,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g < end_; g += 32) {
                 const int64_t n_ = end_ - g;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -708,7 +718,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -716,7 +726,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -739,9 +749,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -763,7 +774,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -771,7 +782,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -792,9 +803,10 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                 const int64_t n_ = end_ - g;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -816,7 +828,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -824,7 +836,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -960,9 +972,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = 0; g_k_ < opwright_in_wide_tiles(C, 256); g_k_ += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -983,7 +996,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -996,9 +1009,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = opwright_in_wide_tiles(C, 256); g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1018,7 +1032,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1031,9 +1045,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C / 32 * 32; g_k_ += 32) {
                 const int64_t n_ = 32;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1053,7 +1068,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1066,9 +1081,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
                 const int64_t n_ = C - g_k_;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1088,7 +1104,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1103,9 +1119,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = 0; g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1126,7 +1143,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1139,9 +1156,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C; g_k_ += 64) {
                 const int64_t n_ = C - g_k_;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1162,7 +1180,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1190,9 +1208,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = 0; g_k_ < opwright_in_wide_tiles(C, 256); g_k_ += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1214,7 +1233,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1227,9 +1246,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = opwright_in_wide_tiles(C, 256); g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1250,7 +1270,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1263,9 +1283,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C / 32 * 32; g_k_ += 32) {
                 const int64_t n_ = 32;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1286,7 +1307,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1299,9 +1320,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
                 const int64_t n_ = C - g_k_;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1322,7 +1344,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1337,9 +1359,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = 0; g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1361,7 +1384,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1374,9 +1397,10 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C; g_k_ += 64) {
                 const int64_t n_ = C - g_k_;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1398,7 +1422,7 @@ static void group_norm_bf16_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

@@ -213,9 +213,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
             for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -236,7 +237,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -244,7 +245,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -265,9 +266,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
             for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -287,7 +289,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -295,7 +297,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -317,9 +319,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 g = opwright_min(g, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -339,7 +342,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -347,7 +350,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -368,9 +371,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
             for (int64_t g = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g < end_; g += 32) {
                 const int64_t n_ = end_ - g;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -390,7 +394,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -398,7 +402,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -421,9 +425,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
             for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -444,7 +449,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -452,7 +457,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -473,9 +478,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
             for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                 const int64_t n_ = end_ - g;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -496,7 +502,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -504,7 +510,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -527,9 +533,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
             for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -551,7 +558,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -559,7 +566,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -580,9 +587,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
             for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -603,7 +611,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -611,7 +619,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -633,9 +641,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                 g = opwright_min(g, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -656,7 +665,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -664,7 +673,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -685,9 +694,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
             for (int64_t g = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g < end_; g += 32) {
                 const int64_t n_ = end_ - g;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -708,7 +718,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -716,7 +726,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -739,9 +749,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
             for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -763,7 +774,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -771,7 +782,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -792,9 +803,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
             for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                 const int64_t n_ = end_ - g;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -816,7 +828,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -824,7 +836,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g(void *context_, int64_t par
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -970,9 +982,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = 0; g_k_ < opwright_in_wide_tiles(C, 256); g_k_ += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -993,7 +1006,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1006,9 +1019,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = opwright_in_wide_tiles(C, 256); g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1028,7 +1042,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1041,9 +1055,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C / 32 * 32; g_k_ += 32) {
                 const int64_t n_ = 32;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1063,7 +1078,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1076,9 +1091,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
                 const int64_t n_ = C - g_k_;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1098,7 +1114,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1113,9 +1129,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = 0; g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1136,7 +1153,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1149,9 +1166,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C; g_k_ += 64) {
                 const int64_t n_ = C - g_k_;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1172,7 +1190,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1200,9 +1218,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = 0; g_k_ < opwright_in_wide_tiles(C, 256); g_k_ += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1224,7 +1243,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1237,9 +1256,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = opwright_in_wide_tiles(C, 256); g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1260,7 +1280,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1273,9 +1293,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C / 32 * 32; g_k_ += 32) {
                 const int64_t n_ = 32;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1296,7 +1317,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1309,9 +1330,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
                 const int64_t n_ = C - g_k_;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1332,7 +1354,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1347,9 +1369,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = 0; g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1371,7 +1394,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1384,9 +1407,10 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C; g_k_ += 64) {
                 const int64_t n_ = C - g_k_;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1408,7 +1432,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

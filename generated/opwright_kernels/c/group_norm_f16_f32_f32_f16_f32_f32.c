@@ -201,9 +201,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
         for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
             const int64_t n_ = 256;
             float *restrict total_row_ = total + (g - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -224,7 +225,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -232,7 +233,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -253,9 +254,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
         for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
             const int64_t n_ = 64;
             float *restrict total_row_ = total + (g - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -276,7 +278,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -284,7 +286,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -306,9 +308,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             g = opwright_min(g, end_ - 32);
             const int64_t n_ = 32;
             float *restrict total_row_ = total + (g - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -329,7 +332,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -337,7 +340,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -358,9 +361,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
         for (int64_t g = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g < end_; g += 32) {
             const int64_t n_ = end_ - g;
             float *restrict total_row_ = total + (g - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -381,7 +385,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -389,7 +393,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -410,9 +414,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
         for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
             const int64_t n_ = 256;
             float *restrict spread_row_ = spread + (g - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -434,7 +439,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -442,7 +447,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -463,9 +468,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
         for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
             const int64_t n_ = 64;
             float *restrict spread_row_ = spread + (g - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -487,7 +493,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -495,7 +501,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -517,9 +523,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
             g = opwright_min(g, end_ - 32);
             const int64_t n_ = 32;
             float *restrict spread_row_ = spread + (g - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -541,7 +548,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -549,7 +556,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -570,9 +577,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
         for (int64_t g = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g < end_; g += 32) {
             const int64_t n_ = end_ - g;
             float *restrict spread_row_ = spread + (g - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -594,7 +602,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -602,7 +610,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g(void *context_, int64_t part_
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -744,9 +752,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
         for (int64_t g_k_ = 0; g_k_ < opwright_in_wide_tiles(C, 256); g_k_ += 256) {
             const int64_t n_ = 256;
             float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+            const float none_ = opwright_zero_f32();
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t some_ = 0;
@@ -767,7 +776,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                             total_of_g_k__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -780,9 +789,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
         for (int64_t g_k_ = opwright_in_wide_tiles(C, 256); g_k_ < C / 64 * 64; g_k_ += 64) {
             const int64_t n_ = 64;
             float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+            const float none_ = opwright_zero_f32();
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t some_ = 0;
@@ -803,7 +813,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                             total_of_g_k__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -816,9 +826,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
         for (int64_t g_k_ = C / 64 * 64; g_k_ < C / 32 * 32; g_k_ += 32) {
             const int64_t n_ = 32;
             float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t some_ = 0;
@@ -839,7 +850,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                             total_of_g_k__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -852,9 +863,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
         for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
             const int64_t n_ = C - g_k_;
             float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t some_ = 0;
@@ -875,7 +887,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                             total_of_g_k__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -901,9 +913,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
         for (int64_t g_k_ = 0; g_k_ < opwright_in_wide_tiles(C, 256); g_k_ += 256) {
             const int64_t n_ = 256;
             float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+            const float none_ = opwright_zero_f32();
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t some_ = 0;
@@ -925,7 +938,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                             spread_of_g_k__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -938,9 +951,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
         for (int64_t g_k_ = opwright_in_wide_tiles(C, 256); g_k_ < C / 64 * 64; g_k_ += 64) {
             const int64_t n_ = 64;
             float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+            const float none_ = opwright_zero_f32();
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t some_ = 0;
@@ -962,7 +976,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                             spread_of_g_k__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -975,9 +989,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
         for (int64_t g_k_ = C / 64 * 64; g_k_ < C / 32 * 32; g_k_ += 32) {
             const int64_t n_ = 32;
             float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t some_ = 0;
@@ -999,7 +1014,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                             spread_of_g_k__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -1012,9 +1027,10 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
         for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
             const int64_t n_ = C - g_k_;
             float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t some_ = 0;
@@ -1036,7 +1052,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                             spread_of_g_k__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }

@@ -204,9 +204,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -227,7 +228,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -235,7 +236,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -256,9 +257,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -278,7 +280,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -286,7 +288,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -308,9 +310,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 g = opwright_min(g, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -330,7 +333,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -338,7 +341,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -359,9 +362,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g < end_; g += 32) {
                 const int64_t n_ = end_ - g;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -381,7 +385,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -389,7 +393,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -412,9 +416,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -435,7 +440,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -443,7 +448,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -464,9 +469,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                 const int64_t n_ = end_ - g;
                 float *restrict total_row_ = total + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -487,7 +493,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = 0.0f;
+                                        total_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -495,7 +501,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     total_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -518,9 +524,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -542,7 +549,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -550,7 +557,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -571,9 +578,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -594,7 +602,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -602,7 +610,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -624,9 +632,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                 g = opwright_min(g, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -647,7 +656,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -655,7 +664,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -676,9 +685,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); g < end_; g += 32) {
                 const int64_t n_ = end_ - g;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -699,7 +709,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -707,7 +717,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -730,9 +740,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_; g < begin_ + (end_ - begin_) / 64 * 64; g += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -754,7 +765,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -762,7 +773,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -783,9 +794,10 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
             for (int64_t g = begin_ + (end_ - begin_) / 64 * 64; g < end_; g += 64) {
                 const int64_t n_ = end_ - g;
                 float *restrict spread_row_ = spread + (g - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -807,7 +819,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                             if (terms_ == 128) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        spread_row_[i_] = 0.0f;
+                                        spread_row_[i_] = none_;
                                     }
                                 }
                                 begun_ = 1;
@@ -815,7 +827,7 @@ static void group_norm_f32_0_g(void *context_, int64_t part_)
                                     spread_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -959,9 +971,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = 0; g_k_ < opwright_in_wide_tiles(C, 256); g_k_ += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -982,7 +995,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -995,9 +1008,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = opwright_in_wide_tiles(C, 256); g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1017,7 +1031,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1030,9 +1044,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C / 32 * 32; g_k_ += 32) {
                 const int64_t n_ = 32;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1052,7 +1067,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1065,9 +1080,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
                 const int64_t n_ = C - g_k_;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1087,7 +1103,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1102,9 +1118,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = 0; g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1125,7 +1142,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1138,9 +1155,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C; g_k_ += 64) {
                 const int64_t n_ = C - g_k_;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1161,7 +1179,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 total_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1189,9 +1207,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = 0; g_k_ < opwright_in_wide_tiles(C, 256); g_k_ += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1213,7 +1232,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1226,9 +1245,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = opwright_in_wide_tiles(C, 256); g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1249,7 +1269,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1262,9 +1282,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C / 32 * 32; g_k_ += 32) {
                 const int64_t n_ = 32;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1285,7 +1306,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1298,9 +1319,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
                 const int64_t n_ = C - g_k_;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1321,7 +1343,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1336,9 +1358,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = 0; g_k_ < C / 64 * 64; g_k_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1360,7 +1383,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1373,9 +1396,10 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
             for (int64_t g_k_ = C / 64 * 64; g_k_ < C; g_k_ += 64) {
                 const int64_t n_ = C - g_k_;
                 float *restrict spread_of_g_k__row_ = spread_of_g_k_ + g_k_;
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1397,7 +1421,7 @@ static void group_norm_f32_0_g_k_(void *context_, int64_t part_)
                                 spread_of_g_k__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

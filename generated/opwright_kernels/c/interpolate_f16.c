@@ -180,9 +180,10 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                     if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                         for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
                             const int64_t n_ = 256;
+                            const float none_ = opwright_zero_f32();
                             float tile_[256];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
@@ -200,9 +201,10 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                         }
                         for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
                             const int64_t n_ = 64;
+                            const float none_ = opwright_zero_f32();
                             float tile_[64];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
@@ -221,9 +223,10 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                         for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
                             c = opwright_min(c, end_ - 32);
                             const int64_t n_ = 32;
+                            const float none_ = opwright_zero_f32();
                             float tile_[32];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
@@ -241,9 +244,10 @@ static void interpolate_f16_1_c(void *context_, int64_t part_)
                         }
                         for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                             const int64_t n_ = end_ - c;
+                            const float none_ = opwright_zero_f32();
                             float tile_[32];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {
@@ -375,9 +379,10 @@ static void interpolate_f16_1_o(void *context_, int64_t part_)
                     if ((mode_word_ == 1 || mode_word_ == 2) || mode_word_ == 3) {
                         for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += 256) {
                             const int64_t n_ = opwright_min(256, end_ - o_w_);
+                            const float none_ = opwright_zero_f32();
                             float tile_[256];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t t_d_ = 0; t_d_ < W_d_; ++t_d_) {
                                 for (int64_t t_h_ = 0; t_h_ < W_h_; ++t_h_) {

@@ -110,13 +110,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                     const int64_t n_ = 128;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
                     float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
                     float tile_[128];
                     float tile_1_[128];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_1_[i_] = 0.0f;
+                        tile_1_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -149,10 +150,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -169,13 +170,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                     const int64_t n_ = 64;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
                     float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     float tile_1_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_1_[i_] = 0.0f;
+                        tile_1_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -206,10 +208,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -226,13 +228,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                     const int64_t n_ = 32;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
                     float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     float tile_1_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_1_[i_] = 0.0f;
+                        tile_1_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -263,10 +266,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -283,13 +286,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                     const int64_t n_ = end_ - c;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
                     float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     float tile_1_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_1_[i_] = 0.0f;
+                        tile_1_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -320,10 +324,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -342,13 +346,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                     const int64_t n_ = 64;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
                     float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     float tile_1_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_1_[i_] = 0.0f;
+                        tile_1_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -381,10 +386,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -401,13 +406,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                     const int64_t n_ = end_ - c;
                     float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
                     float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     float tile_1_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_1_[i_] = 0.0f;
+                        tile_1_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -440,10 +446,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
                                     diff_beta_sum__row_[i_] += tile_1_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_1_[i_] = 0.0f;
+                                    tile_1_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -776,13 +782,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                 const int64_t n_ = 128;
                 float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[128];
                 float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -816,10 +823,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                                 slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_1_[i_] = 0.0f;
+                                tile_1_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -836,13 +843,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                 const int64_t n_ = 64;
                 float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -874,10 +882,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                                 slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_1_[i_] = 0.0f;
+                                tile_1_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -894,13 +902,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                 const int64_t n_ = 32;
                 float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -932,10 +941,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                                 slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_1_[i_] = 0.0f;
+                                tile_1_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -952,13 +961,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                 const int64_t n_ = end_ - b;
                 float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -990,10 +1000,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                                 slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_1_[i_] = 0.0f;
+                                tile_1_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1012,13 +1022,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                 const int64_t n_ = 64;
                 float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1053,10 +1064,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                                 slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_1_[i_] = 0.0f;
+                                tile_1_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -1073,13 +1084,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                 const int64_t n_ = end_ - b;
                 float *restrict level_row_ = level + (b - begin_);
                 float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -1114,10 +1126,10 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void 
                                 slope_row_[i_] += tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_1_[i_] = 0.0f;
+                                tile_1_[i_] = none_;
                             }
                             terms_ = 0;
                         }

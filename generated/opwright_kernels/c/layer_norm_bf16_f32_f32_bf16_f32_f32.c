@@ -263,9 +263,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
             for (int64_t b = begin_; b < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -285,7 +286,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -293,7 +294,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -313,9 +314,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
             for (int64_t b = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -334,7 +336,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -342,7 +344,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -363,9 +365,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 b = opwright_min(b, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -384,7 +387,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -392,7 +395,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -412,9 +415,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
             for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
                 const int64_t n_ = end_ - b;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -433,7 +437,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -441,7 +445,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -463,9 +467,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
             for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -485,7 +490,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -493,7 +498,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -513,9 +518,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
             for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
                 const int64_t n_ = end_ - b;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -535,7 +541,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -543,7 +549,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -565,9 +571,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
             for (int64_t b = begin_; b < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -588,7 +595,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -596,7 +603,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -616,9 +623,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
             for (int64_t b = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -638,7 +646,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -646,7 +654,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -667,9 +675,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                 b = opwright_min(b, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -689,7 +698,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -697,7 +706,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -717,9 +726,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
             for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
                 const int64_t n_ = end_ - b;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -739,7 +749,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -747,7 +757,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -769,9 +779,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
             for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -792,7 +803,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -800,7 +811,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -820,9 +831,10 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
             for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
                 const int64_t n_ = end_ - b;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -843,7 +855,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -851,7 +863,7 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_b(void *context_, int64_t par
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

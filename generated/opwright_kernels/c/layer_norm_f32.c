@@ -252,9 +252,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_; b < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -274,7 +275,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -282,7 +283,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -302,9 +303,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -323,7 +325,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -331,7 +333,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -352,9 +354,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                 b = opwright_min(b, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -373,7 +376,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -381,7 +384,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -401,9 +404,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
                 const int64_t n_ = end_ - b;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -422,7 +426,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -430,7 +434,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -452,9 +456,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -474,7 +479,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -482,7 +487,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -502,9 +507,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
                 const int64_t n_ = end_ - b;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -524,7 +530,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -532,7 +538,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -554,9 +560,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_; b < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b += 256) {
                 const int64_t n_ = 256;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -577,7 +584,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -585,7 +592,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -605,9 +612,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -627,7 +635,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -635,7 +643,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -656,9 +664,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                 b = opwright_min(b, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -678,7 +687,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -686,7 +695,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -706,9 +715,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
                 const int64_t n_ = end_ - b;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -728,7 +738,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -736,7 +746,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -758,9 +768,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -781,7 +792,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -789,7 +800,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -809,9 +820,10 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
                 const int64_t n_ = end_ - b;
                 float *restrict spread_row_ = spread + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -832,7 +844,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    spread_row_[i_] = 0.0f;
+                                    spread_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -840,7 +852,7 @@ static void layer_norm_f32_0_b(void *context_, int64_t part_)
                                 spread_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

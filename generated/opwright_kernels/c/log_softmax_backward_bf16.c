@@ -78,9 +78,10 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
                     const int64_t n_ = 256;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -99,7 +100,7 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -111,9 +112,10 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -131,7 +133,7 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -143,9 +145,10 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
                     const int64_t n_ = 32;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -163,7 +166,7 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -175,9 +178,10 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
                     const int64_t n_ = end_ - a;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -195,7 +199,7 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -209,9 +213,10 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -230,7 +235,7 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -242,9 +247,10 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < end_; a += 64) {
                     const int64_t n_ = end_ - a;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -263,7 +269,7 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

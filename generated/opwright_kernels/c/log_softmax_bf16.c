@@ -178,9 +178,10 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
                     const int64_t n_ = 256;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -205,7 +206,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -213,7 +214,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -231,9 +232,10 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -257,7 +259,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -265,7 +267,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -284,9 +286,10 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     a = opwright_min(a, end_ - 32);
                     const int64_t n_ = 32;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -310,7 +313,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -318,7 +321,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -336,9 +339,10 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); a < end_; a += 32) {
                     const int64_t n_ = end_ - a;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -362,7 +366,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -370,7 +374,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -390,9 +394,10 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                     const int64_t n_ = 64;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -417,7 +422,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -425,7 +430,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -443,9 +448,10 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                 for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < end_; a += 64) {
                     const int64_t n_ = end_ - a;
                     float *restrict total_row_ = total + (a - begin_);
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t begun_ = 0;
@@ -470,7 +476,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -478,7 +484,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

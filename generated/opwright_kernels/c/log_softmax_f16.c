@@ -140,9 +140,10 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (a - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -166,7 +167,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -174,7 +175,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -192,9 +193,10 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (a - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -218,7 +220,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -226,7 +228,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -245,9 +247,10 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                 a = opwright_min(a, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (a - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -271,7 +274,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -279,7 +282,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -297,9 +300,10 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); a < end_; a += 32) {
                 const int64_t n_ = end_ - a;
                 float *restrict total_row_ = total + (a - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -323,7 +327,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -331,7 +335,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }

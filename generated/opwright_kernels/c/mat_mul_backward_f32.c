@@ -293,9 +293,10 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                     for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -324,7 +325,7 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                                                         diff_src_sum__row_[i_] += tile_[i_];
                                                     }
                                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                        tile_[i_] = 0.0f;
+                                                        tile_[i_] = none_;
                                                     }
                                                     terms_ = 0;
                                                 }
@@ -341,9 +342,10 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                     for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -371,7 +373,7 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                                                         diff_src_sum__row_[i_] += tile_[i_];
                                                     }
                                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                        tile_[i_] = 0.0f;
+                                                        tile_[i_] = none_;
                                                     }
                                                     terms_ = 0;
                                                 }
@@ -388,9 +390,10 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                     for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) / 32 * 32; k += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -418,7 +421,7 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                                                         diff_src_sum__row_[i_] += tile_[i_];
                                                     }
                                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                        tile_[i_] = 0.0f;
+                                                        tile_[i_] = none_;
                                                     }
                                                     terms_ = 0;
                                                 }
@@ -435,9 +438,10 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                     for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
                         const int64_t n_ = end_ - k;
                         float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -465,7 +469,7 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                                                         diff_src_sum__row_[i_] += tile_[i_];
                                                     }
                                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                        tile_[i_] = 0.0f;
+                                                        tile_[i_] = none_;
                                                     }
                                                     terms_ = 0;
                                                 }
@@ -484,9 +488,10 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                     for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -515,7 +520,7 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                                                         diff_src_sum__row_[i_] += tile_[i_];
                                                     }
                                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                        tile_[i_] = 0.0f;
+                                                        tile_[i_] = none_;
                                                     }
                                                     terms_ = 0;
                                                 }
@@ -532,9 +537,10 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                     for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
                         const int64_t n_ = end_ - k;
                         float *restrict diff_src_sum__row_ = diff_src_sum_ + (k + m * K + b_p2__row_ * (B_p2__inner_ * (M * K)) + b_p2_ * (M * K) + b_p0__row_ * (B_p0__inner_ * (B_p2__cells_ * (M * K))) + b_p0_ * (B_p2__cells_ * (M * K)));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -563,7 +569,7 @@ static void mat_mul_backward_f32_1_k(void *context_, int64_t part_)
                                                         diff_src_sum__row_[i_] += tile_[i_];
                                                     }
                                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                        tile_[i_] = 0.0f;
+                                                        tile_[i_] = none_;
                                                     }
                                                     terms_ = 0;
                                                 }
@@ -957,9 +963,10 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                     for (int64_t n_p1_ = begin_; n_p1_ < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n_p1_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -987,7 +994,7 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                                                     diff_weights_sum__row_[i_] += tile_[i_];
                                                 }
                                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                    tile_[i_] = 0.0f;
+                                                    tile_[i_] = none_;
                                                 }
                                                 terms_ = 0;
                                             }
@@ -1003,9 +1010,10 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                     for (int64_t n_p1_ = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n_p1_ < begin_ + (end_ - begin_) / 64 * 64; n_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1032,7 +1040,7 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                                                     diff_weights_sum__row_[i_] += tile_[i_];
                                                 }
                                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                    tile_[i_] = 0.0f;
+                                                    tile_[i_] = none_;
                                                 }
                                                 terms_ = 0;
                                             }
@@ -1048,9 +1056,10 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                     for (int64_t n_p1_ = begin_ + (end_ - begin_) / 64 * 64; n_p1_ < begin_ + (end_ - begin_) / 32 * 32; n_p1_ += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1077,7 +1086,7 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                                                     diff_weights_sum__row_[i_] += tile_[i_];
                                                 }
                                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                    tile_[i_] = 0.0f;
+                                                    tile_[i_] = none_;
                                                 }
                                                 terms_ = 0;
                                             }
@@ -1093,9 +1102,10 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                     for (int64_t n_p1_ = begin_ + (end_ - begin_) / 32 * 32; n_p1_ < end_; n_p1_ += 32) {
                         const int64_t n_ = end_ - n_p1_;
                         float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1122,7 +1132,7 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                                                     diff_weights_sum__row_[i_] += tile_[i_];
                                                 }
                                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                    tile_[i_] = 0.0f;
+                                                    tile_[i_] = none_;
                                                 }
                                                 terms_ = 0;
                                             }
@@ -1140,9 +1150,10 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                     for (int64_t n_p1_ = begin_; n_p1_ < begin_ + (end_ - begin_) / 64 * 64; n_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1170,7 +1181,7 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                                                     diff_weights_sum__row_[i_] += tile_[i_];
                                                 }
                                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                    tile_[i_] = 0.0f;
+                                                    tile_[i_] = none_;
                                                 }
                                                 terms_ = 0;
                                             }
@@ -1186,9 +1197,10 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                     for (int64_t n_p1_ = begin_ + (end_ - begin_) / 64 * 64; n_p1_ < end_; n_p1_ += 64) {
                         const int64_t n_ = end_ - n_p1_;
                         float *restrict diff_weights_sum__row_ = diff_weights_sum_ + (n_p1_ + n_p0_ * N_p1_ + k * (N_p0_ * N_p1_) + b_p1__row_ * (B_p1__inner_ * (K * (N_p0_ * N_p1_))) + b_p1_ * (K * (N_p0_ * N_p1_)) + b_p0__row_ * (B_p0__inner_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_)))) + b_p0_ * (B_p1__cells_ * (K * (N_p0_ * N_p1_))));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1216,7 +1228,7 @@ static void mat_mul_backward_f32_3_n_p1_(void *context_, int64_t part_)
                                                     diff_weights_sum__row_[i_] += tile_[i_];
                                                 }
                                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                    tile_[i_] = 0.0f;
+                                                    tile_[i_] = none_;
                                                 }
                                                 terms_ = 0;
                                             }

@@ -216,9 +216,10 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                     for (int64_t n = begin_; n < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n += 256) {
                         const int64_t n_ = 256;
                         float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -238,7 +239,7 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -250,9 +251,10 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                     for (int64_t n = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
                         const int64_t n_ = 64;
                         float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -271,7 +273,7 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -283,9 +285,10 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                     for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < begin_ + (end_ - begin_) / 32 * 32; n += 32) {
                         const int64_t n_ = 32;
                         float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -304,7 +307,7 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -316,9 +319,10 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                     for (int64_t n = begin_ + (end_ - begin_) / 32 * 32; n < end_; n += 32) {
                         const int64_t n_ = end_ - n;
                         float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -337,7 +341,7 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -351,9 +355,10 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                     for (int64_t n = begin_; n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
                         const int64_t n_ = 64;
                         float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -373,7 +378,7 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }
@@ -385,9 +390,10 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                     for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < end_; n += 64) {
                         const int64_t n_ = end_ - n;
                         float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -407,7 +413,7 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                                     sums_row_[i_] += tile_[i_];
                                 }
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = 0.0f;
+                                    tile_[i_] = none_;
                                 }
                                 terms_ = 0;
                             }

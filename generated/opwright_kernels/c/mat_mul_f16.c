@@ -215,9 +215,10 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                 for (int64_t n = begin_; n < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n += 256) {
                     const int64_t n_ = 256;
                     float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                    const float none_ = opwright_zero_f32();
                     float tile_[256];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -237,7 +238,7 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                                 sums_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -249,9 +250,10 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                 for (int64_t n = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
                     const int64_t n_ = 64;
                     float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                    const float none_ = opwright_zero_f32();
                     float tile_[64];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -271,7 +273,7 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                                 sums_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -283,9 +285,10 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                 for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < begin_ + (end_ - begin_) / 32 * 32; n += 32) {
                     const int64_t n_ = 32;
                     float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -305,7 +308,7 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                                 sums_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -317,9 +320,10 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                 for (int64_t n = begin_ + (end_ - begin_) / 32 * 32; n < end_; n += 32) {
                     const int64_t n_ = end_ - n;
                     float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                    const float none_ = opwright_zero_f32();
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = 0.0f;
+                        tile_[i_] = none_;
                     }
                     int64_t terms_ = 0;
                     int64_t some_ = 0;
@@ -339,7 +343,7 @@ static void mat_mul_f16_0_n(void *context_, int64_t part_)
                                 sums_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

@@ -281,9 +281,10 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = 0; x_p2_ < opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -315,7 +316,7 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -330,9 +331,10 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -361,7 +363,7 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -376,9 +378,10 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_ / 32 * 32; x_p2_ += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -407,7 +410,7 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -422,9 +425,10 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 32 * 32; x_p2_ < X_p2__inner_; x_p2_ += 32) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -453,7 +457,7 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -470,9 +474,10 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -504,7 +509,7 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -519,9 +524,10 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_; x_p2_ += 64) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -553,7 +559,7 @@ static void maximum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -773,9 +779,10 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = 0; x_p1_ < opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -807,7 +814,7 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -822,9 +829,10 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -853,7 +861,7 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -868,9 +876,10 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_ / 32 * 32; x_p1_ += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -899,7 +908,7 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -914,9 +923,10 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 32 * 32; x_p1_ < X_p1__inner_; x_p1_ += 32) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -945,7 +955,7 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -962,9 +972,10 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -996,7 +1007,7 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -1011,9 +1022,10 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_; x_p1_ += 64) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -1045,7 +1057,7 @@ static void maximum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }

@@ -270,9 +270,10 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = 0; x_p2_ < opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -300,7 +301,7 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -315,9 +316,10 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -343,7 +345,7 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -358,9 +360,10 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_ / 32 * 32; x_p2_ += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -386,7 +389,7 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -401,9 +404,10 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 32 * 32; x_p2_ < X_p2__inner_; x_p2_ += 32) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -429,7 +433,7 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -446,9 +450,10 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -476,7 +481,7 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -491,9 +496,10 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_; x_p2_ += 64) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -521,7 +527,7 @@ static void multiply_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -730,9 +736,10 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = 0; x_p1_ < opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -760,7 +767,7 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -775,9 +782,10 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -803,7 +811,7 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -818,9 +826,10 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_ / 32 * 32; x_p1_ += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -846,7 +855,7 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -861,9 +870,10 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 32 * 32; x_p1_ < X_p1__inner_; x_p1_ += 32) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -889,7 +899,7 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -906,9 +916,10 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -936,7 +947,7 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -951,9 +962,10 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_; x_p1_ += 64) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -981,7 +993,7 @@ static void multiply_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }

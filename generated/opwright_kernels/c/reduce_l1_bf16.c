@@ -230,9 +230,10 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
                 const int64_t n_ = 256;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -252,7 +253,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -260,7 +261,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -287,9 +288,10 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -308,7 +310,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -316,7 +318,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -344,9 +346,10 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                 k = opwright_min(k, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -365,7 +368,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -373,7 +376,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -400,9 +403,10 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
                 const int64_t n_ = end_ - k;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -421,7 +425,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -429,7 +433,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -458,9 +462,10 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -480,7 +485,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -488,7 +493,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -515,9 +520,10 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
                 const int64_t n_ = end_ - k;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -537,7 +543,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -545,7 +551,7 @@ static void reduce_l1_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

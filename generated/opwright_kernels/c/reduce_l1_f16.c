@@ -229,9 +229,10 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
             const int64_t n_ = 256;
             float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -251,7 +252,7 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_sum__row_[i_] = 0.0f;
+                                dst_sum__row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -259,7 +260,7 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
                             dst_sum__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -275,9 +276,10 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
             float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -297,7 +299,7 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_sum__row_[i_] = 0.0f;
+                                dst_sum__row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -305,7 +307,7 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
                             dst_sum__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -322,9 +324,10 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
             k = opwright_min(k, end_ - 32);
             const int64_t n_ = 32;
             float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -344,7 +347,7 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_sum__row_[i_] = 0.0f;
+                                dst_sum__row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -352,7 +355,7 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
                             dst_sum__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -368,9 +371,10 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
             const int64_t n_ = end_ - k;
             float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -390,7 +394,7 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_sum__row_[i_] = 0.0f;
+                                dst_sum__row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -398,7 +402,7 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
                             dst_sum__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }

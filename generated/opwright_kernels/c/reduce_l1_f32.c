@@ -230,9 +230,10 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
                 const int64_t n_ = 256;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -252,7 +253,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -260,7 +261,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -292,9 +293,10 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -313,7 +315,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -321,7 +323,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -354,9 +356,10 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                 k = opwright_min(k, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -375,7 +378,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -383,7 +386,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -415,9 +418,10 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
                 const int64_t n_ = end_ - k;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -436,7 +440,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -444,7 +448,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -478,9 +482,10 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -500,7 +505,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -508,7 +513,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -540,9 +545,10 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
                 const int64_t n_ = end_ - k;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -562,7 +568,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -570,7 +576,7 @@ static void reduce_l1_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

@@ -231,9 +231,10 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -253,7 +254,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -261,7 +262,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -292,9 +293,10 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -313,7 +315,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -321,7 +323,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -353,9 +355,10 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                 k = opwright_min(k, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -374,7 +377,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -382,7 +385,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -413,9 +416,10 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
                 const int64_t n_ = end_ - k;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -434,7 +438,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -442,7 +446,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -475,9 +479,10 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -497,7 +502,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -505,7 +510,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -536,9 +541,10 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
                 const int64_t n_ = end_ - k;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -558,7 +564,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -566,7 +572,7 @@ static void reduce_l2_bf16_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

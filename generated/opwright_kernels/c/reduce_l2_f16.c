@@ -230,9 +230,10 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
             const int64_t n_ = 256;
             float *restrict total_row_ = total + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -252,7 +253,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -260,7 +261,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -280,9 +281,10 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
             float *restrict total_row_ = total + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -302,7 +304,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -310,7 +312,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -331,9 +333,10 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
             k = opwright_min(k, end_ - 32);
             const int64_t n_ = 32;
             float *restrict total_row_ = total + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -353,7 +356,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -361,7 +364,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -381,9 +384,10 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
             const int64_t n_ = end_ - k;
             float *restrict total_row_ = total + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -403,7 +407,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -411,7 +415,7 @@ static void reduce_l2_f16_0_k(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }

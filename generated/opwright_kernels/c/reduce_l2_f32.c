@@ -231,9 +231,10 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -253,7 +254,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -261,7 +262,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -293,9 +294,10 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -314,7 +316,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -322,7 +324,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -355,9 +357,10 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                 k = opwright_min(k, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -376,7 +379,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -384,7 +387,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -416,9 +419,10 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
                 const int64_t n_ = end_ - k;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -437,7 +441,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -445,7 +449,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -479,9 +483,10 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -501,7 +506,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -509,7 +514,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -541,9 +546,10 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
                 const int64_t n_ = end_ - k;
                 float *restrict total_row_ = total + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -563,7 +569,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -571,7 +577,7 @@ static void reduce_l2_f32_0_k(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

@@ -222,9 +222,10 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
             const int64_t n_ = 256;
             float *restrict total_row_ = total + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -244,7 +245,7 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -252,7 +253,7 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -273,9 +274,10 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
             float *restrict total_row_ = total + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -295,7 +297,7 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -303,7 +305,7 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -325,9 +327,10 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
             k = opwright_min(k, end_ - 32);
             const int64_t n_ = 32;
             float *restrict total_row_ = total + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -347,7 +350,7 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -355,7 +358,7 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -376,9 +379,10 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
             const int64_t n_ = end_ - k;
             float *restrict total_row_ = total + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -398,7 +402,7 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -406,7 +410,7 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }

@@ -191,10 +191,11 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                 const int64_t n_ = 128;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[128];
                 float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -224,7 +225,7 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;
@@ -244,10 +245,11 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                 const int64_t n_ = 64;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -276,7 +278,7 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;
@@ -296,10 +298,11 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                 const int64_t n_ = 32;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -328,7 +331,7 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;
@@ -348,10 +351,11 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                 const int64_t n_ = end_ - k;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -380,7 +384,7 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;
@@ -402,10 +406,11 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                 const int64_t n_ = 64;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -435,7 +440,7 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;
@@ -455,10 +460,11 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                 const int64_t n_ = end_ - k;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -488,7 +494,7 @@ static void reduce_prod_backward_bf16_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;

@@ -182,10 +182,11 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 const int64_t n_ = 128;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[128];
                 float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -215,7 +216,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;
@@ -235,10 +236,11 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 const int64_t n_ = 64;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -267,7 +269,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;
@@ -287,10 +289,11 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 const int64_t n_ = 32;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -319,7 +322,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;
@@ -339,10 +342,11 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 const int64_t n_ = end_ - k;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -371,7 +375,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;
@@ -393,10 +397,11 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 const int64_t n_ = 64;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -426,7 +431,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;
@@ -446,10 +451,11 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                 const int64_t n_ = end_ - k;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_1_[i_] = 1.0f;
@@ -479,7 +485,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
                                 dst_rest_row_[i_] *= tile_1_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_1_[i_] = 1.0f;

@@ -218,9 +218,10 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
                 const int64_t n_ = 256;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -240,7 +241,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -248,7 +249,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -275,9 +276,10 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -296,7 +298,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -304,7 +306,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -332,9 +334,10 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                 k = opwright_min(k, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -353,7 +356,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -361,7 +364,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -388,9 +391,10 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
                 const int64_t n_ = end_ - k;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -409,7 +413,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -417,7 +421,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -446,9 +450,10 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -468,7 +473,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -476,7 +481,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -503,9 +508,10 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
                 const int64_t n_ = end_ - k;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -525,7 +531,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -533,7 +539,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

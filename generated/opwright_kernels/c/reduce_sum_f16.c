@@ -217,9 +217,10 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
             const int64_t n_ = 256;
             float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -239,7 +240,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_sum__row_[i_] = 0.0f;
+                                dst_sum__row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -247,7 +248,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                             dst_sum__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -263,9 +264,10 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
             float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -285,7 +287,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_sum__row_[i_] = 0.0f;
+                                dst_sum__row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -293,7 +295,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                             dst_sum__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -310,9 +312,10 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
             k = opwright_min(k, end_ - 32);
             const int64_t n_ = 32;
             float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -332,7 +335,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_sum__row_[i_] = 0.0f;
+                                dst_sum__row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -340,7 +343,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                             dst_sum__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -356,9 +359,10 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
         for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
             const int64_t n_ = end_ - k;
             float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -378,7 +382,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_sum__row_[i_] = 0.0f;
+                                dst_sum__row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -386,7 +390,7 @@ static void reduce_sum_f16_0_k(void *context_, int64_t part_)
                             dst_sum__row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }

@@ -218,9 +218,10 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
                 const int64_t n_ = 256;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -240,7 +241,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -248,7 +249,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -280,9 +281,10 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -301,7 +303,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -309,7 +311,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -342,9 +344,10 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                 k = opwright_min(k, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -363,7 +366,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -371,7 +374,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -403,9 +406,10 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
                 const int64_t n_ = end_ - k;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -424,7 +428,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -432,7 +436,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -466,9 +470,10 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
                 const int64_t n_ = 64;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -488,7 +493,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -496,7 +501,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -528,9 +533,10 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
                 const int64_t n_ = end_ - k;
                 float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -550,7 +556,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    dst_sum__row_[i_] = 0.0f;
+                                    dst_sum__row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -558,7 +564,7 @@ static void reduce_sum_f32_0_k(void *context_, int64_t part_)
                                 dst_sum__row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

@@ -406,13 +406,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 const int64_t n_ = 128;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[128];
                 float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -449,10 +450,10 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -471,13 +472,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -512,10 +514,10 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -534,13 +536,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -575,10 +578,10 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -597,13 +600,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 const int64_t n_ = end_ - b;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -638,10 +642,10 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -662,13 +666,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -705,10 +710,10 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -727,13 +732,14 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                 const int64_t n_ = end_ - b;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -770,10 +776,10 @@ static void rms_norm_backward_bf16_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1109,9 +1115,10 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             for (int64_t c_p0_ = begin_; c_p0_ < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c_p0_ += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1139,7 +1146,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1147,7 +1154,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1176,9 +1183,10 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             for (int64_t c_p0_ = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1204,7 +1212,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1212,7 +1220,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1242,9 +1250,10 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 c_p0_ = opwright_min(c_p0_, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1270,7 +1279,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1278,7 +1287,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1307,9 +1316,10 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             for (int64_t c_p0_ = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ < end_; c_p0_ += 32) {
                 const int64_t n_ = end_ - c_p0_;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1335,7 +1345,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1343,7 +1353,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1374,9 +1384,10 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             for (int64_t c_p0_ = begin_; c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1404,7 +1415,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1412,7 +1423,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1441,9 +1452,10 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < end_; c_p0_ += 64) {
                 const int64_t n_ = end_ - c_p0_;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1471,7 +1483,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1479,7 +1491,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }

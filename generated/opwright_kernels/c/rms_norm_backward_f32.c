@@ -386,13 +386,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 const int64_t n_ = 128;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[128];
                 float tile_1_[128];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -429,10 +430,10 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -451,13 +452,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -492,10 +494,10 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -514,13 +516,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -555,10 +558,10 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -577,13 +580,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 const int64_t n_ = end_ - b;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 float tile_1_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -618,10 +622,10 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -642,13 +646,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -685,10 +690,10 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -707,13 +712,14 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                 const int64_t n_ = end_ - b;
                 float *restrict total_row_ = total + (b - begin_);
                 float *restrict total_sum_row_ = total_sum + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 float tile_1_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_1_[i_] = 0.0f;
+                    tile_1_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -750,10 +756,10 @@ static void rms_norm_backward_f32_0_b(void *context_, int64_t part_)
                                         total_sum_row_[i_] += tile_1_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_1_[i_] = 0.0f;
+                                        tile_1_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1090,9 +1096,10 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
             for (int64_t c_p0_ = begin_; c_p0_ < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c_p0_ += 256) {
                 const int64_t n_ = 256;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1120,7 +1127,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1128,7 +1135,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1162,9 +1169,10 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
             for (int64_t c_p0_ = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1190,7 +1198,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1198,7 +1206,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1233,9 +1241,10 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                 c_p0_ = opwright_min(c_p0_, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1261,7 +1270,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1269,7 +1278,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1303,9 +1312,10 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
             for (int64_t c_p0_ = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ < end_; c_p0_ += 32) {
                 const int64_t n_ = end_ - c_p0_;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1331,7 +1341,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1339,7 +1349,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1375,9 +1385,10 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
             for (int64_t c_p0_ = begin_; c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
                 const int64_t n_ = 64;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1405,7 +1416,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1413,7 +1424,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }
@@ -1447,9 +1458,10 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
             for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < end_; c_p0_ += 64) {
                 const int64_t n_ = end_ - c_p0_;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -1477,7 +1489,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                 if (terms_ == 128) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                            diff_gamma_sum__row_[i_] = 0.0f;
+                                            diff_gamma_sum__row_[i_] = none_;
                                         }
                                     }
                                     begun_ = 1;
@@ -1485,7 +1497,7 @@ static void rms_norm_backward_f32_1_c_p0_(void *context_, int64_t part_)
                                         diff_gamma_sum__row_[i_] += tile_[i_];
                                     }
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] = 0.0f;
+                                        tile_[i_] = none_;
                                     }
                                     terms_ = 0;
                                 }

@@ -162,9 +162,10 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
         for (int64_t b = begin_; b < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b += 256) {
             const int64_t n_ = 256;
             float *restrict total_row_ = total + (b - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[256];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -184,7 +185,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -192,7 +193,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -213,9 +214,10 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
         for (int64_t b = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
             const int64_t n_ = 64;
             float *restrict total_row_ = total + (b - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[64];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -235,7 +237,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -243,7 +245,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -265,9 +267,10 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
             b = opwright_min(b, end_ - 32);
             const int64_t n_ = 32;
             float *restrict total_row_ = total + (b - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -287,7 +290,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -295,7 +298,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -316,9 +319,10 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
         for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
             const int64_t n_ = end_ - b;
             float *restrict total_row_ = total + (b - begin_);
+            const float none_ = opwright_zero_f32();
             float tile_[32];
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                tile_[i_] = 0.0f;
+                tile_[i_] = none_;
             }
             int64_t terms_ = 0;
             int64_t begun_ = 0;
@@ -338,7 +342,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                     if (terms_ == 128) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] = 0.0f;
+                                total_row_[i_] = none_;
                             }
                         }
                         begun_ = 1;
@@ -346,7 +350,7 @@ static void rms_norm_f16_0_b(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }

@@ -165,9 +165,10 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_; b < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -187,7 +188,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -195,7 +196,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -216,9 +217,10 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -237,7 +239,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -245,7 +247,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -267,9 +269,10 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                 b = opwright_min(b, end_ - 32);
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -288,7 +291,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -296,7 +299,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -317,9 +320,10 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
                 const int64_t n_ = end_ - b;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -338,7 +342,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -346,7 +350,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -369,9 +373,10 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -391,7 +396,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -399,7 +404,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }
@@ -420,9 +425,10 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
             for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
                 const int64_t n_ = end_ - b;
                 float *restrict total_row_ = total + (b - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t begun_ = 0;
@@ -442,7 +448,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                         if (terms_ == 128) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = 0.0f;
+                                    total_row_[i_] = none_;
                                 }
                             }
                             begun_ = 1;
@@ -450,7 +456,7 @@ static void rms_norm_f32_0_b(void *context_, int64_t part_)
                                 total_row_[i_] += tile_[i_];
                             }
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = 0.0f;
+                                tile_[i_] = none_;
                             }
                             terms_ = 0;
                         }

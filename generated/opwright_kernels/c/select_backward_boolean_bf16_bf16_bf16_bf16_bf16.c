@@ -251,9 +251,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                     for (int64_t x_p2_ = 0; x_p2_ < opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -281,7 +282,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -296,9 +297,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                     for (int64_t x_p2_ = opwright_in_wide_tiles(X_p2__inner_, 256); x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -324,7 +326,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -339,9 +341,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                     for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_ / 32 * 32; x_p2_ += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -367,7 +370,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -382,9 +385,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                     for (int64_t x_p2_ = X_p2__inner_ / 32 * 32; x_p2_ < X_p2__inner_; x_p2_ += 32) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -410,7 +414,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -427,9 +431,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                     for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_ / 64 * 64; x_p2_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -457,7 +462,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -472,9 +477,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                     for (int64_t x_p2_ = X_p2__inner_ / 64 * 64; x_p2_ < X_p2__inner_; x_p2_ += 64) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -502,7 +508,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -701,9 +707,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                     for (int64_t x_p1_ = 0; x_p1_ < opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ += 256) {
                         const int64_t n_ = 256;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -731,7 +738,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -746,9 +753,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                     for (int64_t x_p1_ = opwright_in_wide_tiles(X_p1__inner_, 256); x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -774,7 +782,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -789,9 +797,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                     for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_ / 32 * 32; x_p1_ += 32) {
                         const int64_t n_ = 32;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -817,7 +826,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -832,9 +841,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                     for (int64_t x_p1_ = X_p1__inner_ / 32 * 32; x_p1_ < X_p1__inner_; x_p1_ += 32) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[32];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -860,7 +870,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -877,9 +887,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                     for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_ / 64 * 64; x_p1_ += 64) {
                         const int64_t n_ = 64;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -907,7 +918,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }
@@ -922,9 +933,10 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                     for (int64_t x_p1_ = X_p1__inner_ / 64 * 64; x_p1_ < X_p1__inner_; x_p1_ += 64) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
+                        const float none_ = opwright_zero_f32();
                         float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         int64_t terms_ = 0;
                         int64_t some_ = 0;
@@ -952,7 +964,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] = 0.0f;
+                                                tile_[i_] = none_;
                                             }
                                             terms_ = 0;
                                         }

@@ -195,9 +195,10 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
                 const int64_t n_ = 256;
                 float *restrict total_row_ = total + (a - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[256];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -216,7 +217,7 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -228,9 +229,10 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                 const int64_t n_ = 64;
                 float *restrict total_row_ = total + (a - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[64];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -248,7 +250,7 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -260,9 +262,10 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
                 const int64_t n_ = 32;
                 float *restrict total_row_ = total + (a - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -280,7 +283,7 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }
@@ -292,9 +295,10 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
                 const int64_t n_ = end_ - a;
                 float *restrict total_row_ = total + (a - begin_);
+                const float none_ = opwright_zero_f32();
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = 0.0f;
+                    tile_[i_] = none_;
                 }
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
@@ -312,7 +316,7 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
                             total_row_[i_] += tile_[i_];
                         }
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = 0.0f;
+                            tile_[i_] = none_;
                         }
                         terms_ = 0;
                     }

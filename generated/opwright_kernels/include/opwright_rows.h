@@ -102,6 +102,26 @@ static inline int64_t opwright_in_wide_tiles(int64_t lanes, int64_t width)
 #endif
 }
 
+// 0, of which compilers do not know that it is 0. They clear a tile of known zeros by `rep stos`, from which vectors are not
+// forwarded: means of 2x2 cells of 16x28x28x128 bf16, channels last, take 0.75 of the time (AMD EPYC Zen 3, gcc 12.2).
+static inline float opwright_zero_f32(void)
+{
+    float zero = 0.0f;
+#if defined(__GNUC__) && defined(__AVX2__) && !defined(__AVX512F__)
+    __asm__("" : "+x"(zero));
+#endif
+    return zero;
+}
+
+static inline double opwright_zero_f64(void)
+{
+    double zero = 0.0;
+#if defined(__GNUC__) && defined(__AVX2__) && !defined(__AVX512F__)
+    __asm__("" : "+x"(zero));
+#endif
+    return zero;
+}
+
 // How many cells a block of short rows has: whole rows, and whole lines of any type where so many fit.
 static inline int64_t opwright_long(int64_t cells, int64_t maximum)
 {

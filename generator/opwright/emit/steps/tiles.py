@@ -41,6 +41,7 @@ TERMS = 128
 TILE, COUNT, LANE = Name("tile_"), Name("terms_"), Name("i_")
 SOME = Name("some_")  # terms until a tile is added to its target
 BEGUN = Name("begun_")  # whether the target has sums of earlier terms
+NONE = Name("none_")  # what sums begin with
 
 Ending = Callable[[], Sequence[Stmt]]  # makes the steps that follow a tile
 
@@ -155,7 +156,12 @@ def _tile(
     steps = {TILE.name: (part, formula)}
     steps |= {f"tile_{number}_": (other, other.formulas[0]) for number, other in enumerate(more, 1)}
     rounds = in_rounds(loops, part, reduced)
-    first = {name: values.number(INITIAL[one.operator]) for name, (one, _) in steps.items()}
+    sums = values.accumulate != "s64" and any(one.operator == "sum" for one, _ in steps.values())
+    first = {
+        name: NONE if sums and one.operator == "sum" else values.number(INITIAL[one.operator])
+        for name, (one, _) in steps.items()
+    }
+    zero = Declare(NONE.name, Call(f"opwright_zero_{values.accumulate}", ()), values.c_type)
     clear = [_each(Assign(Index(Name(name), LANE), value, source=source), source) for name, value in first.items()]
     before: list[Stmt] = []
     full: tuple[Stmt, ...] = ()
@@ -168,13 +174,13 @@ def _tile(
         before, row.before = row.before, []
         flush: list[Stmt] = []
         for name, (one, _) in steps.items():
-            sums = Index(Name(name), LANE)
+            cell = Index(Name(name), LANE)
             if one is not part and places.number(part, one) is not None:
-                flush.append(_each(places.ended(values, one, (Index(TILE, LANE), sums)), source))
+                flush.append(_each(places.ended(values, one, (Index(TILE, LANE), cell)), source))
             if name not in stored:
                 continue
-            grown = updated(values, one.operator, targets[name], sums, source)
-            flush.append(_each(Assign(targets[name], sums, source=source) if begun else grown, source))
+            grown = updated(values, one.operator, targets[name], cell, source)
+            flush.append(_each(Assign(targets[name], cell, source=source) if begun else grown, source))
         if ending is None:
             after = flush
         else:
@@ -197,6 +203,7 @@ def _tile(
     made = (
         Declare("n_", count),
         *before,
+        *([zero] if sums else []),
         *(DeclareArray(name, values.c_type, room) for name in steps),
         *clear,
         *([Declare(COUNT.name, ZERO, changes=True)] if rounds else []),
