@@ -154,13 +154,8 @@ __attribute__((noinline)) static void copy_row_of_groups(const plan *p, const el
 #if OPWRIGHT_PAIRS
             const ivec odd = (begin + channel + 1) | absent | (channel + 1 >= (int32_t)s->reduced);
             for (int64_t i = 0; i < pixels; i++, at += p->pixel) {
-                const vec low_half = pick_lanes(&v[0][i], LANES, there, even);
-                const vec high_half = pick_lanes(&v[0][i], LANES, there, odd);
-                uvec low_bits, high_bits;
-                memcpy(&low_bits, &low_half, sizeof low_bits);
-                memcpy(&high_bits, &high_half, sizeof high_bits);
-                low_bits = low_bits >> 16 | high_bits;
-                memcpy(at, &low_bits, sizeof low_bits);
+                const vec first_half = pick_lanes(&v[0][i], LANES, there, even);
+                vec_store((float *)(void *)at, paired(first_half, pick_lanes(&v[0][i], LANES, there, odd)));
             }
 #else
             for (int64_t i = 0; i < pixels; i++, at += p->pixel)
@@ -175,11 +170,8 @@ __attribute__((noinline)) static void copy_row_of_groups(const plan *p, const el
 // Stores the lanes of one weight: a vector, or the lower or upper halves of one.
 INLINE void put_weights(unit *to, int64_t channel, bool over, vec v) {
 #if OPWRIGHT_PAIRS
-    uvec bits;
-    memcpy(&bits, &v, sizeof bits);
-    units old = units_load(to);
-    bits = channel % 2 != 0 ? old | bits : over ? bits >> 16 : old | bits >> 16;
-    memcpy(to, &bits, sizeof bits);
+    const units bits = (units)v, old = units_load(to);
+    vec_store((float *)(void *)to, (vec)(channel % 2 != 0 ? old | bits : over ? bits >> 16 : old | bits >> 16));
 #else
     (void)channel, (void)over;
     vec_store(to, v);

@@ -137,10 +137,8 @@ static void gather_left(const call *c, const uint8_t *left, int64_t chunk, int64
                     memcpy(terms + t + i, from + *run + before + i, OVER);
         }
         memset(terms + count, SHIFTED && is_signed ? 0x80 : 0, LANES * GROUP); // which are 0 when they are shifted
-        for (int64_t u = 0; u < units && (GROUP != 4 || (SHIFTED && is_signed)); u += LANES) {
-            const ivec v = units_of(terms + u * GROUP, is_signed, true);
-            memcpy(to + u, &v, sizeof v);
-        }
+        for (int64_t u = 0; u < units && (GROUP != 4 || (SHIFTED && is_signed)); u += LANES)
+            ivec_store(to + u, units_of(terms + u * GROUP, is_signed, true));
     }
 }
 
@@ -157,16 +155,13 @@ static void copy_left(const call *c, const uint8_t *left, int64_t chunk, int64_t
     for (int64_t m = 0; m < rows; m++, left += q->left_row, to += PITCH) {
         int64_t u = 0;
         if (q->left_term == 1)
-            for (; (u + LANES) * GROUP <= q->terms - first && u + LANES <= units; u += LANES) {
-                const ivec v = units_of(left + u * GROUP, is_signed, true);
-                memcpy(to + u, &v, sizeof v);
-            }
+            for (; (u + LANES) * GROUP <= q->terms - first && u + LANES <= units; u += LANES)
+                ivec_store(to + u, units_of(left + u * GROUP, is_signed, true));
         for (; q->left_term == 1 && u < units; u += LANES) {
             uint8_t terms[LANES * GROUP];
             memset(terms, SHIFTED && is_signed ? 0x80 : 0, sizeof terms); // which are 0 when they are shifted
             memcpy(terms, left + u * GROUP, (size_t)min(LANES * GROUP, max(0, q->terms - first - u * GROUP)));
-            const ivec v = units_of(terms, is_signed, true);
-            memcpy(to + u, &v, sizeof v);
+            ivec_store(to + u, units_of(terms, is_signed, true));
         }
         for (; u < units; u++)
             to[u] = unit_of(left + u * GROUP * q->left_term, q->left_term, q->terms - first - u * GROUP, is_signed, true);
@@ -176,12 +171,9 @@ static void copy_left(const call *c, const uint8_t *left, int64_t chunk, int64_t
 // The units [u, u + LANES) of LANES columns, each a vector of terms that lie side by side.
 static void turned(const uint8_t *from, int64_t column, bool is_signed, ivec *to, int64_t step) {
     vec x[LANES];
-    UNROLL for (int l = 0; l < LANES; l++) {
-        const ivec units = units_of(from + l * column, is_signed, false);
-        memcpy(&x[l], &units, sizeof units);
-    }
+    UNROLL for (int l = 0; l < LANES; l++) x[l] = units_of(from + l * column, is_signed, false);
     vec_transpose(x);
-    UNROLL for (int l = 0; l < LANES; l++) memcpy(to + l * step, &x[l], sizeof x[l]);
+    UNROLL for (int l = 0; l < LANES; l++) to[l * step] = x[l];
 }
 
 // Units [u, last) of the columns of vector v of a chunk of right, `step` vectors apart.
@@ -252,8 +244,7 @@ static void pack_right(const call *c, const uint8_t *right, ivec *packed, int32_
             for (int64_t u = 0; u < units; u++)
                 total += columns_sum(from[u * width], p->q.right_signed);
         }
-        total = (total - p->right_zero * (int32_t)p->q.terms) * -p->left_zero;
-        memcpy(columns + v * LANES, &total, sizeof total);
+        ivec_store(columns + v * LANES, (total - p->right_zero * (int32_t)p->q.terms) * -p->left_zero);
     }
 }
 

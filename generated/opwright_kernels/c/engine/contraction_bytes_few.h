@@ -50,10 +50,8 @@ static int64_t few_worker_bytes(const few *f) { return whole_lines(f->rows * (f-
 static int32_t few_row(const few *f, const uint8_t *from, int32_t *to) {
     const opwright_contraction *q = f->q;
     int64_t u = 0;
-    for (; q->left_term == 1 && (u + LANES) * GROUP <= q->terms; u += LANES) {
-        const ivec units = units_of(from + u * GROUP, q->left_signed, true);
-        memcpy(to + u, &units, sizeof units);
-    }
+    for (; q->left_term == 1 && (u + LANES) * GROUP <= q->terms; u += LANES)
+        ivec_store(to + u, units_of(from + u * GROUP, q->left_signed, true));
     for (; u < f->pitch; u++)
         to[u] = unit_of(from + u * GROUP * q->left_term, q->left_term, q->terms - u * GROUP, q->left_signed, true);
     return f->right_zero != 0 ? left_sum(to, f->pitch, q->left_signed) : 0;
@@ -111,10 +109,10 @@ INLINE void few_units(const few *f, const uint8_t *right, int64_t u, int64_t cou
         UNROLL for (int i = 0; i < units; i++)
             few_unit(right + i * unit, q->right_term, q->terms - (u + i) * GROUP, q->right_signed, x[i]);
         UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < FEW_VECTORS; v++) {
-            ivec sum;
-            memcpy(&sum, sums + r * FEW_COLUMNS + v * LANES, sizeof sum);
+            int32_t *const at = sums + r * FEW_COLUMNS + v * LANES;
+            ivec sum = ivec_load(at);
             UNROLL for (int i = 0; i < units; i++) sum = dotted(sum, (ivec){0} + left[r * f->pitch + u + i], x[i][v]);
-            memcpy(sums + r * FEW_COLUMNS + v * LANES, &sum, sizeof sum);
+            ivec_store(at, sum);
         }
     }
 }
@@ -137,10 +135,8 @@ INLINE void few_beside(const few *f, const uint8_t *right, int64_t count, const 
             for (int64_t l = 0; l < min(LANES, count - n); l++)
                 x[l] = unit_of(right + u * GROUP * q->right_term + n + l, q->right_term, q->terms - u * GROUP, q->right_signed, false);
             UNROLL for (int r = 0; r < rows; r++) {
-                ivec sum;
-                memcpy(&sum, sums + r * FEW_COLUMNS + n, sizeof sum);
-                sum = dotted(sum, (ivec){0} + left[r * f->pitch + u], x);
-                memcpy(sums + r * FEW_COLUMNS + n, &sum, sizeof sum);
+                int32_t *const at = sums + r * FEW_COLUMNS + n;
+                ivec_store(at, dotted(ivec_load(at), (ivec){0} + left[r * f->pitch + u], x));
             }
         }
 }
@@ -170,8 +166,7 @@ INLINE void few_lanes(const few *f, const uint8_t *right, const int32_t *left, i
             ivec x[FEW_SHARING];
             UNROLL for (int c = 0; c < columns; c++) x[c] = few_load(right + c * q->right_column + at, there, q->right_signed);
             UNROLL for (int r = 0; r < rows; r++) {
-                ivec l;
-                memcpy(&l, left + r * f->pitch + at / GROUP, sizeof l);
+                const ivec l = ivec_load(left + r * f->pitch + at / GROUP);
                 UNROLL for (int c = 0; c < columns; c++) sum[r][c][a] = dotted(sum[r][c][a], l, x[c]);
             }
         }

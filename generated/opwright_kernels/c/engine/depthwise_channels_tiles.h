@@ -135,8 +135,8 @@ INLINE void tile_rows(const bool edge, const tile *t, const elem *block, const f
         // The weights of both pairs: of the first row of output, whose second pair has one, and of the second row.
         uvec first[PAIRED_TAPS], third[PAIRED_TAPS], only[PAIRED_TAPS], last[PAIRED_TAPS];
         UNROLL for (int k = 0; k < PAIRED_TAPS; k++) {
-            const uvec a = vec_bits(vec_load(w + k * w_step)), b = vec_bits(vec_load(w + k * w_step + w_row));
-            const uvec c = vec_bits(vec_load(w + k * w_step + 2 * w_row));
+            const uvec a = (uvec)vec_load(w + k * w_step), b = (uvec)vec_load(w + k * w_step + w_row);
+            const uvec c = (uvec)vec_load(w + k * w_step + 2 * w_row);
             first[k] = a >> 16 | b, third[k] = c >> 16, only[k] = a, last[k] = b >> 16 | c;
             PIN(first[k]);
             PIN(third[k]);

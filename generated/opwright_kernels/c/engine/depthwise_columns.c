@@ -494,13 +494,13 @@ static int64_t own_bytes(const solve *s, const plan *c) {
     return c->rows_bytes + whole_lines(K * 4) + whole_lines(K * (int64_t)sizeof(tap) + s->axes[2].out_step * 8);
 }
 
-int64_t depthwise_columns_scratch(const opwright_problem *p, bool backward, int64_t workers) {
+static int64_t data_scratch(const opwright_problem *p, bool backward, int64_t workers) {
     const solve s = solve_of(p, backward);
     const plan c = plan_of(&s);
     return workers * own_bytes(&s, &c);
 }
 
-void depthwise_columns(const opwright_problem *p, bool backward, const elem *in, const tap_cell *weights,
+static void solve_data(const opwright_problem *p, bool backward, const elem *in, const tap_cell *weights,
                        const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
     width_call c = {.s = solve_of(p, backward), .in = in, .weights = weights, .bias = bias, .out = out,
                     .own = scratch};
@@ -641,12 +641,12 @@ static int64_t sums_bytes(const width_w_call *c) {
     return whole_lines(c->chunks * c->s.problem->G * volume(c->s.problem->taps) * 4);
 }
 
-int64_t depthwise_columns_w_scratch(const opwright_problem *p, int64_t workers) {
+static int64_t weights_scratch(const opwright_problem *p, int64_t workers) {
     const width_w_call c = width_w_of(p);
     return sums_bytes(&c) + workers * c.plan.own_bytes;
 }
 
-void depthwise_columns_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
+static void solve_weights(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                          const opwright_team *team, void *scratch) {
     width_w_call c = width_w_of(p);
     c.big = big, c.small = small, c.weights = weights, c.sums = scratch, c.own = (char *)scratch + sums_bytes(&c);
@@ -656,7 +656,7 @@ void depthwise_columns_w(const opwright_problem *p, const elem *big, const elem 
 
 // Literal taps make y faster by (f32, AVX-512): 9x9 1.4, 1x9 over 400 columns 1.1; not 1x7 over 28 columns, 0.88. Those
 // of weights by: 1x9 1.3; not 1x31, 0.92.
-bool depthwise_columns_fixed(const opwright_problem *p, bool backward, int64_t *values) {
+static bool data_fixed(const opwright_problem *p, bool backward, int64_t *values) {
     const solve s = solve_of(p, backward);
     const int64_t rows = p->taps[1], columns = p->taps[2], step = lattice_of(&s, 1).in_step;
     values[0] = rows, values[1] = columns, values[2] = step;
@@ -669,7 +669,7 @@ bool depthwise_columns_fixed(const opwright_problem *p, bool backward, int64_t *
     return kind == last;
 }
 
-bool depthwise_columns_w_fixed(const opwright_problem *p, int64_t *values) {
+static bool weights_fixed(const opwright_problem *p, int64_t *values) {
     const int64_t columns = p->taps[2];
     values[0] = max(1, min(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
     const row_of_width_blocks *b = width_w_blocks;
@@ -677,3 +677,30 @@ bool depthwise_columns_w_fixed(const opwright_problem *p, int64_t *values) {
         b++;
     return b->columns != columns && columns <= FIXED_COLUMNS;
 }
+
+static bool fits(opwright_solve solve, const opwright_problem *p) {
+    (void)solve, (void)p;
+    return true;
+}
+
+static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished) {
+    (void)finished;
+    return solve == OPWRIGHT_W ? weights_scratch(p, workers) : data_scratch(p, solve == OPWRIGHT_X, workers);
+}
+
+static void solve_any(opwright_solve solve, const opwright_problem *p, const elem *first, const elem *second, const elem *bias,
+                      sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
+    (void)sink;
+    if (solve == OPWRIGHT_W) // which no library with floats as sums is asked for
+        solve_weights(p, first, second, (void *)out, team, scratch);
+    else
+        solve_data(p, solve == OPWRIGHT_X, first, (const void *)second, bias, out, team, scratch);
+}
+
+static int64_t fixed(opwright_solve solve, const opwright_problem *p, int64_t *values) {
+    if (solve == OPWRIGHT_W)
+        return weights_fixed(p, values) ? OPWRIGHT_FIXED_DEPTHWISE_COLUMNS_W : OPWRIGHT_NOT_FIXED;
+    return data_fixed(p, solve == OPWRIGHT_X, values) ? OPWRIGHT_FIXED_DEPTHWISE_COLUMNS : OPWRIGHT_NOT_FIXED;
+}
+
+const opwright_way OPWRIGHT_NAME(depthwise_columns) = {fits, scratch_bytes, solve_any, fixed};

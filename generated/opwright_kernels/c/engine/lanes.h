@@ -23,6 +23,12 @@ INLINE vec vec_load(const real *p) {
 }
 INLINE void vec_store(real *p, vec v) { memcpy(p, &v, sizeof v); }
 INLINE vec vec_splat(real x) { return x - (vec){0}; }
+INLINE ivec ivec_load(const int32_t *p) {
+    ivec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+INLINE void ivec_store(int32_t *p, ivec v) { memcpy(p, &v, sizeof v); }
 INLINE void clear(real *to, int64_t n) { memset(to, 0, (size_t)max(n, 0) * sizeof *to); }
 
 // The first n of LANES cells, the others 0; nothing past them is read.
@@ -117,10 +123,7 @@ INLINE void hvec_store_part(elem *p, hvec v, int64_t n) {
 INLINE vec widen(hvec h) { return (vec)((uvec)_mm512_cvtepu16_epi32((__m256i)h) << 16); }
 #else
 INLINE vec widen(hvec h) {
-    uvec bits = __builtin_convertvector(h, uvec) << 16;
-    vec v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
+    return (vec)(__builtin_convertvector(h, uvec) << 16);
 }
 #endif
 // To nearest even; NaN stays NaN. The instruction treats denormals as zeros, as products of pairs do.
@@ -128,9 +131,8 @@ INLINE vec widen(hvec h) {
 INLINE hvec narrow(vec v) { return (hvec)_mm512_cvtneps_pbh((__m512)v); }
 #else
 INLINE hvec narrow(vec v) {
-    uvec bits, nan = (uvec)(v != v);
-    memcpy(&bits, &v, sizeof bits);
-    uvec rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, quiet = (bits >> 16) | 0x40u;
+    const uvec bits = (uvec)v, nan = (uvec)(v != v);
+    const uvec rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, quiet = (bits >> 16) | 0x40u;
     return __builtin_convertvector((rounded & ~nan) | (quiet & nan), hvec);
 }
 #endif
@@ -150,28 +152,16 @@ INLINE hvec narrow(vec v) { return (hvec)vcvt_f16_f32((float32x4_t)v); }
 INLINE vec widen(hvec h) {
     uvec x = __builtin_convertvector(h, uvec), sign = (x & 0x8000u) << 16, magnitude = x & 0x7fffu;
     // Through a float whose exponent is too small by 112, corrected by a product that is exact for denormals, too.
-    uvec bits = magnitude << 13, non_finite = (uvec)(magnitude >= 0x7c00u);
-    vec v;
-    memcpy(&v, &bits, sizeof v);
-    v *= 0x1p112f;
-    memcpy(&bits, &v, sizeof v);
-    bits = (bits & ~non_finite) | (((magnitude << 13) | 0x7f800000u) & non_finite) | sign;
-    memcpy(&v, &bits, sizeof v);
-    return v;
+    const uvec non_finite = (uvec)(magnitude >= 0x7c00u), bits = (uvec)((vec)(magnitude << 13) * 0x1p112f);
+    return (vec)((bits & ~non_finite) | (((magnitude << 13) | 0x7f800000u) & non_finite) | sign);
 }
 INLINE hvec narrow(vec v) {
-    uvec bits;
-    memcpy(&bits, &v, sizeof bits);
+    const uvec bits = (uvec)v;
     uvec sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
     uvec nan = (uvec)(magnitude > 0x7f800000u), infinite = (uvec)(magnitude >= 0x477ff000u);
     uvec normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
     // A denormal is rounded by an addition whose unit in the last place is 2^-24.
-    vec small;
-    memcpy(&small, &magnitude, sizeof small);
-    small += 0.5f;
-    uvec denormal;
-    memcpy(&denormal, &small, sizeof denormal);
-    denormal -= 0x3f000000u;
+    const uvec denormal = (uvec)((vec)magnitude + 0.5f) - 0x3f000000u;
     uvec tiny = (uvec)(magnitude < 0x38800000u);
     uvec result = (denormal & tiny) | (normal & ~tiny);
     result = (result & ~infinite) | (0x7c00u & infinite);
@@ -358,6 +348,9 @@ INLINE void vec_transpose(vec v[LANES]) {
     }
 
 #if OPWRIGHT_PAIRS
+// Pairs of bf16 that were widened.
+INLINE vec paired(vec first, vec second) { return (vec)((uvec)first >> 16 | (uvec)second); }
+
 // The first n of LANES pairs' 2 * LANES elements, the others 0; nothing past them is read.
 INLINE uvec pairs_load_part(const elem *p, int64_t n) {
 #if defined(__SANITIZE_ADDRESS__)

@@ -27,20 +27,13 @@ INLINE void store_line(sum_cell *p, int64_t step, vec v, int64_t count) {
 
 // The units of channels [c, c + LANES*UNIT_CHANNELS) of one line of pixels: one channel, or a pair, a vector.
 INLINE vec unit_line(const elem *p, int64_t channel_step, int64_t channels, int64_t pixel_step, int64_t count) {
-    vec even = load_line(p, pixel_step, count);
+    const vec even = load_line(p, pixel_step, count);
 #if OPWRIGHT_PAIRS
-    uvec bits, odd = {0};
-    memcpy(&bits, &even, sizeof bits);
-    if (channels > 1) {
-        const vec second = load_line(p + channel_step, pixel_step, count);
-        memcpy(&odd, &second, sizeof odd);
-    }
-    bits = bits >> 16 | odd;
-    memcpy(&even, &bits, sizeof even);
+    return paired(even, channels > 1 ? load_line(p + channel_step, pixel_step, count) : (vec){0});
 #else
     (void)channel_step, (void)channels;
-#endif
     return even;
+#endif
 }
 
 // The units of neighbouring channels of one pixel.

@@ -12,7 +12,9 @@
 enum { PART_BYTES = 256 << 10 }; // it stays in the second-level cache
 
 // Whether pixels or channels of the output lie side by side, so that lines of a part are some of its cells.
-INLINE bool has_lines(const solve *s) { return s->out_c == 1 || s->out_x[2] == 1; }
+INLINE bool has_lines(const opwright_problem *p, bool backward) {
+    return backward ? p->big_c == 1 || p->big_x[2] == 1 : p->small_c == 1 || p->small_x[2] == 1;
+}
 
 // How many lines of so many cells make a part.
 INLINE int64_t lines_of_part(int64_t cells) { return max(1, PART_BYTES / (int64_t)sizeof(sum_cell) / cells); }

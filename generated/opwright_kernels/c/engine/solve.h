@@ -40,8 +40,7 @@ static inline void collapse(opwright_problem *p) {
 
 // Lanes that hold an Inf or NaN, of which either element of a pair may be one.
 INLINE uvec not_finite(const void *units) {
-    uvec bits;
-    memcpy(&bits, units, sizeof bits);
+    const uvec bits = (uvec)vec_load(units);
     uvec found = (uvec)((bits & 0x7f800000) == 0x7f800000);
 #if OPWRIGHT_PAIRS
     found |= (uvec)((bits & 0x7f80) == 0x7f80);
@@ -68,14 +67,10 @@ static inline bool all_finite(const unit *packed, int64_t count) {
 INLINE vec pick_lanes(const vec *from, int64_t step, int64_t there, ivec lanes) {
     uvec picked = {0};
     for (int64_t j = 0; j * LANES < there; j++) {
-        const vec v = vec_pick(from[j * step], lanes & (LANES - 1));
-        uvec bits;
-        memcpy(&bits, &v, sizeof bits);
-        picked |= bits & (uvec)((lanes & ~(LANES - 1)) == (int32_t)(j * LANES));
+        const uvec there_ = (uvec)((lanes & ~(LANES - 1)) == (int32_t)(j * LANES));
+        picked |= (uvec)vec_pick(from[j * step], lanes & (LANES - 1)) & there_;
     }
-    vec v;
-    memcpy(&v, &picked, sizeof v);
-    return v;
+    return (vec)picked;
 }
 
 // The weights of up to LANES taps or output channels, `along` elements apart, as rows of scalars of all reduced channels;

@@ -567,9 +567,7 @@ INLINE void merged_floats(const operands *t, const int MR, const int NB) {
             EACH_ROW {
                 const vec all = vec_load(row + m * t->row_scale);
                 EACH_VECTOR {
-                    const vec picked = vec_pick(all, lanes[v]);
-                    vec a;
-                    memcpy(&a, &picked, sizeof a);
+                    const vec a = (vec)vec_pick(all, lanes[v]);
                     sum[m][v] = add_product(sum[m][v], a, b);
                 }
             }
@@ -668,9 +666,7 @@ INLINE void merged_pairs(const operands *t, const int MR, const int NB) {
             EACH_ROW {
                 const vec all = vec_load(row + m * t->row_scale);
                 EACH_VECTOR {
-                    const vec picked = vec_pick(all, lanes[v]);
-                    uvec a;
-                    memcpy(&a, &picked, sizeof a);
+                    const uvec a = (uvec)vec_pick(all, lanes[v]);
                     sum[m][v] = dot_pairs(sum[m][v], a, b);
                 }
             }

@@ -19,13 +19,12 @@ enum { MAX_PANEL = 2, NEAR_WINDOWS = 4 };
 // Stores the corrected sums; `whole`: those of all lanes.
 INLINE void byte_windows_put(const byte_operands *o, const int MR, const int NB, bool whole, ivec sum[MAX_WINDOWS][MAX_PANEL]) {
     EACH_VECTOR {
-        ivec column;
-        memcpy(&column, o->columns + b * LANES, sizeof column);
+        const ivec column = ivec_load(o->columns + b * LANES);
         EACH_WINDOW {
             const ivec after = sum[m][b] + column; // the address of a sum would keep all of them in memory
             int32_t *const to = o->to + m * o->to_row + b * LANES;
             if (whole || b < NB - 1)
-                memcpy(to, &after, sizeof after);
+                ivec_store(to, after);
             else
                 vec_store_part(to, after, o->cells);
         }

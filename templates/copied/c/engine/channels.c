@@ -427,13 +427,7 @@ static bool row_has_taps(const block *b, int64_t row) {
     return first < last && b->depth_first < b->depth_last;
 }
 
-INLINE vec either(uvec which, vec a, vec b) {
-    uvec x, y;
-    memcpy(&x, &a, sizeof x), memcpy(&y, &b, sizeof y);
-    x = (x & which) | (y & ~which);
-    memcpy(&a, &x, sizeof a);
-    return a;
-}
+INLINE vec either(uvec which, vec a, vec b) { return (vec)(((uvec)a & which) | ((uvec)b & ~which)); }
 
 // Outputs [x, end) of one channel: the first `columns` come from the columns with taps; `alone` is stored between
 // and after them.
@@ -739,19 +733,26 @@ bool over_channels_fills(const opwright_problem *problem, bool backward) {
     return groups_per_vector(&s) > 1;
 }
 
-int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers, bool finished) {
+static bool fits(opwright_solve solve, const opwright_problem *problem) {
+    (void)solve, (void)problem;
+    return true;
+}
+
+static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *problem, int64_t workers, bool finished) {
     opwright_problem own = *problem;
     plan p;
-    plan_of(&p, &own, backward, workers, finished);
+    if (finished && !has_lines(problem, solve == OPWRIGHT_X))
+        return -1;
+    plan_of(&p, &own, solve == OPWRIGHT_X, workers, finished);
     return p.bias_bytes + p.positions_bytes + p.spread_bytes + p.weights_bytes + p.precopied_bytes +
            max(1, workers) * worker_bytes(&p);
 }
 
-void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                   const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
+static void solve_channels(opwright_solve solve, const opwright_problem *problem, const elem *in, const elem *weights,
+                           const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
     opwright_problem own = *problem;
     call c = {.in = in, .weights = weights, .bias = bias, .out = out, .sink = sink};
-    plan_of(&c.p, &own, backward, team ? team->workers : 1, sink != NULL);
+    plan_of(&c.p, &own, solve == OPWRIGHT_X, team ? team->workers : 1, sink != NULL);
     const plan *p = &c.p;
     c.biases = scratch;
     c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
@@ -790,3 +791,5 @@ void over_channels(const opwright_problem *problem, bool backward, const elem *i
     opwright_run(team, shared_task, &c,
                  own.N * p->groups * p->s.axes[0].out * p->row_blocks * p->column_blocks * p->groups_of_panels);
 }
+
+const opwright_way OPWRIGHT_NAME(over_channels) = {fits, scratch_bytes, solve_channels, NULL};

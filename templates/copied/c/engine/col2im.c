@@ -281,12 +281,8 @@ static void add_terms(const block *b, int64_t terms, int64_t product, int64_t co
             if (first >= LANES || last <= 0)
                 continue;
             vec v = vec_load(t->products + product + x);
-            if (first > 0 || last < LANES) {
-                uvec bits;
-                memcpy(&bits, &v, sizeof bits);
-                bits &= (uvec)((lane >= (int32_t)max(first, 0)) & (lane < (int32_t)min(last, LANES)));
-                memcpy(&v, &bits, sizeof v);
-            }
+            if (first > 0 || last < LANES)
+                v = (vec)((ivec)v & (lane >= (int32_t)max(first, 0)) & (lane < (int32_t)min(last, LANES)));
             sum += v;
         }
         vec_store(to + x, sum + bias);
@@ -421,11 +417,12 @@ static void task(const void *context, int64_t task, int64_t worker) {
     }
 }
 
-bool col2im_fits(const opwright_problem *problem, bool backward) {
+static bool fits(opwright_solve solve, const opwright_problem *problem) {
+    const bool backward = solve == OPWRIGHT_X;
     opwright_problem own = *problem;
     plan p;
     plan_of(&p, &own, backward);
-    const solve *s = &p.s;
+    const struct solve *s = &p.s;
     const int64_t taps = own.taps[0] * own.taps[1] * own.taps[2];
     // Blocks of few rows copy the input several times over: 7x7 of 64 channels in blocks of three took twice as long.
     const bool high = 2 * p.rows >= min(ceil_div(s->axes[1].taps, s->axes[1].classes), s->axes[1].out);
@@ -435,18 +432,21 @@ bool col2im_fits(const opwright_problem *problem, bool backward) {
            !over_channels_fills(problem, backward);
 }
 
-int64_t col2im_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
+static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *problem, int64_t workers, bool finished) {
     opwright_problem own = *problem;
     plan p;
-    plan_of(&p, &own, backward);
+    if (finished)
+        return -1;
+    plan_of(&p, &own, solve == OPWRIGHT_X);
     return p.positions_bytes + p.weights_bytes + max(1, workers) * worker_bytes(&p);
 }
 
-void col2im(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                   const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
+static void multiply_first(opwright_solve solve, const opwright_problem *problem, const elem *in, const elem *weights,
+                           const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
+    (void)sink;
     opwright_problem own = *problem;
     call c = {.in = in, .weights = weights, .bias = bias, .out = out};
-    plan_of(&c.p, &own, backward);
+    plan_of(&c.p, &own, solve == OPWRIGHT_X);
     const plan *p = &c.p;
     c.positions = scratch;
     c.packed = (unit *)(void *)((char *)scratch + p->positions_bytes);
@@ -457,3 +457,5 @@ void col2im(const opwright_problem *problem, bool backward, const elem *in, cons
     opwright_run(team, pack_task, &c, own.G * p->s.lanes);
     opwright_run(team, task, &c, own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks);
 }
+
+const opwright_way OPWRIGHT_NAME(col2im) = {fits, scratch_bytes, multiply_first, NULL};

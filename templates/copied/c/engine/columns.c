@@ -292,14 +292,8 @@ INLINE void copy_close(const plan *p, const elem *row, int64_t low, int64_t coun
             for (int64_t c = 0; c < s->reduced; c += UNIT_CHANNELS) {
                 vec even = pick_lanes(v, 1, distance * LANES, every + (int32_t)(part * pixel + c));
 #if OPWRIGHT_PAIRS
-                uvec bits, odd = {0};
-                memcpy(&bits, &even, sizeof bits);
-                if (c + 1 < s->reduced) {
-                    const vec second = pick_lanes(v, 1, distance * LANES, every + (int32_t)(part * pixel + c + 1));
-                    memcpy(&odd, &second, sizeof odd);
-                }
-                bits = bits >> 16 | odd;
-                memcpy(&even, &bits, sizeof even);
+                const ivec odd = every + (int32_t)(part * pixel + c + 1);
+                even = paired(even, c + 1 < s->reduced ? pick_lanes(v, 1, distance * LANES, odd) : (vec){0});
 #endif
                 vec_store((float *)(void *)(to + c / UNIT_CHANNELS * p->channel_step + part * p->part_step + x), even);
             }
@@ -718,11 +712,12 @@ static void task(const void *context, int64_t task, int64_t worker) {
         finish_channels(&b, first, lanes, b.cells);
 }
 
-bool over_columns_fits(const opwright_problem *problem, bool backward) {
+static bool fits(opwright_solve solve, const opwright_problem *problem) {
+    const bool backward = solve == OPWRIGHT_X;
     opwright_problem own = *problem;
     plan p;
     plan_of(&p, &own, backward, 1, false);
-    const solve *s = &p.s;
+    const struct solve *s = &p.s;
     const axis *w = &s->axes[2];
     const int64_t taps = own.taps[0] * own.taps[1] * own.taps[2];
     const bool product = taps == 1 && s->in_x[2] == 1 && s->out_x[2] == 1 &&
@@ -744,19 +739,21 @@ bool over_columns_fits(const opwright_problem *problem, bool backward) {
            (s->lanes < LANES && !fills && !strided);
 }
 
-int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers, bool finished) {
+static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *problem, int64_t workers, bool finished) {
     opwright_problem own = *problem;
     plan p;
-    plan_of(&p, &own, backward, workers, finished);
+    if (finished && !has_lines(problem, solve == OPWRIGHT_X))
+        return -1;
+    plan_of(&p, &own, solve == OPWRIGHT_X, workers, finished);
     const int64_t bytes = p.bias_bytes + p.positions_bytes + p.weights_bytes + max(1, workers) * worker_bytes(&p);
-    return p.brief ? max(bytes, over_channels_scratch(problem, backward, workers, finished)) : bytes;
+    return p.brief ? max(bytes, OPWRIGHT_NAME(over_channels).scratch(solve, problem, workers, finished)) : bytes;
 }
 
-void over_columns(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                  const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
+static void solve_columns(opwright_solve solve, const opwright_problem *problem, const elem *in, const elem *weights,
+                          const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
     opwright_problem own = *problem;
     call c = {.in = in, .weights = weights, .out = out, .sink = sink};
-    plan_of(&c.p, &own, backward, team ? team->workers : 1, sink != NULL);
+    plan_of(&c.p, &own, solve == OPWRIGHT_X, team ? team->workers : 1, sink != NULL);
     const plan *p = &c.p;
     c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
     c.biases = scratch;
@@ -771,8 +768,10 @@ void over_columns(const opwright_problem *problem, bool backward, const elem *in
     if (!p->in_place)
         opwright_run(team, pack_task, &c, own.G * ceil_div(p->s.lanes, LANES));
     if (p->brief && p->padded && !all_finite(packed, own.G * p->s.lanes * p->weights_pitch)) {
-        over_channels(problem, backward, in, weights, bias, out, sink, team, scratch);
+        OPWRIGHT_NAME(over_channels).solve(solve, problem, in, weights, bias, out, sink, team, scratch);
         return;
     }
     opwright_run(team, task, &c, own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks * p->shares);
 }
+
+const opwright_way OPWRIGHT_NAME(over_columns) = {fits, scratch_bytes, solve_columns, NULL};

@@ -106,11 +106,8 @@ INLINE int32_t left_sum(const int32_t *from, int64_t units, bool is_signed) {
     int64_t u = 0;
 #if !OPWRIGHT_AMX
     ivec sums = {0};
-    for (; u + LANES <= units; u += LANES) {
-        ivec x;
-        memcpy(&x, from + u, sizeof x);
-        sums = dotted(sums, x, (ivec){0} + (GROUP == 4 ? 0x01010101 : 0x00010001));
-    }
+    for (; u + LANES <= units; u += LANES)
+        sums = dotted(sums, ivec_load(from + u), (ivec){0} + (GROUP == 4 ? 0x01010101 : 0x00010001));
     for (int l = 0; l < LANES; l++)
         sum += sums[l];
 #endif

@@ -8,46 +8,9 @@
 #ifndef OPWRIGHT_DEPTHWISE_H
 #define OPWRIGHT_DEPTHWISE_H
 
+#include "engine.h"
 #include "lanes.h"
-#include "names.h"
 #include "phases.h"
-#include "problem.h"
-
-#define depthwise_channels OPWRIGHT_NAME(depthwise_channels)
-#define depthwise_channels_fixed OPWRIGHT_NAME(depthwise_channels_fixed)
-#define depthwise_channels_scratch OPWRIGHT_NAME(depthwise_channels_scratch)
-#define depthwise_channels_w OPWRIGHT_NAME(depthwise_channels_w)
-#define depthwise_channels_w_fixed OPWRIGHT_NAME(depthwise_channels_w_fixed)
-#define depthwise_channels_w_scratch OPWRIGHT_NAME(depthwise_channels_w_scratch)
-#define depthwise_columns OPWRIGHT_NAME(depthwise_columns)
-#define depthwise_columns_fixed OPWRIGHT_NAME(depthwise_columns_fixed)
-#define depthwise_columns_scratch OPWRIGHT_NAME(depthwise_columns_scratch)
-#define depthwise_columns_w OPWRIGHT_NAME(depthwise_columns_w)
-#define depthwise_columns_w_fixed OPWRIGHT_NAME(depthwise_columns_w_fixed)
-#define depthwise_columns_w_scratch OPWRIGHT_NAME(depthwise_columns_w_scratch)
-
-// y, or x where `backward`. Over channels: channels last, or planes that are dense.
-void depthwise_channels(const opwright_problem *p, bool backward, const elem *in, const tap_cell *weights,
-                        const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
-int64_t depthwise_channels_scratch(const opwright_problem *p, bool backward, int64_t workers);
-bool depthwise_channels_fixed(const opwright_problem *p, bool backward, int64_t *values);
-void depthwise_channels_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
-                          const opwright_team *team, void *scratch);
-int64_t depthwise_channels_w_scratch(const opwright_problem *p, int64_t workers);
-bool depthwise_channels_w_fixed(const opwright_problem *p, int64_t *values);
-
-// `..._fixed` tells whether it is faster with the literals whose values it writes: those of a kernel size without code
-// of its own.
-
-// The same for planes that are dense.
-void depthwise_columns(const opwright_problem *p, bool backward, const elem *in, const tap_cell *weights,
-                       const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
-int64_t depthwise_columns_scratch(const opwright_problem *p, bool backward, int64_t workers);
-bool depthwise_columns_fixed(const opwright_problem *p, bool backward, int64_t *values);
-void depthwise_columns_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
-                         const opwright_team *team, void *scratch);
-int64_t depthwise_columns_w_scratch(const opwright_problem *p, int64_t workers);
-bool depthwise_columns_w_fixed(const opwright_problem *p, int64_t *values);
 
 #ifdef __clang__
 #define UNROLL_ALL UNROLL

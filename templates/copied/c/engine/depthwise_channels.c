@@ -47,25 +47,14 @@ enum {
 // Input for many taps, in scratch: a widened element, or a pair with the one that the next tap reads.
 INLINE vec unit_load(const elem *p) { return vec_load((const float *)(const void *)p); }
 INLINE void unit_store(elem *p, vec v) { vec_store((float *)(void *)p, v); }
-INLINE uvec vec_bits(vec v) {
-    uvec bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-INLINE vec bits_vec(uvec bits) {
-    vec v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-INLINE vec pair_of(vec first, vec second) { return bits_vec(vec_bits(first) >> 16 | vec_bits(second)); }
-INLINE vec pair_first(vec pair) { return bits_vec(vec_bits(pair) << 16); }
+INLINE vec pair_of(vec first, vec second) { return (vec)((uvec)first >> 16 | (uvec)second); }
 // The value of an element alone, or of a weight that is packed beside it.
-INLINE vec alone(const bool units, vec v) { return units && OPWRIGHT_PAIRS ? pair_first(v) : v; }
+INLINE vec alone(const bool units, vec v) { return units && OPWRIGHT_PAIRS ? (vec)((uvec)v << 16) : v; }
 // sum + x * w; of pairs, their first products or both.
 INLINE vec multiply(const bool pairs, vec sum, vec x, vec w) {
 #if OPWRIGHT_PAIRS
     if (pairs)
-        return dot_pairs(sum, vec_bits(x), vec_bits(w));
+        return dot_pairs(sum, (uvec)x, (uvec)w);
 #endif
     (void)pairs;
     return sum + x * w;
@@ -360,7 +349,7 @@ INLINE void fill_sheet(const bool units, const solve *s, const sheet *c, const e
     for (int64_t row = 0; c->pair != 0 && row < rows; row++)
         for (int64_t w = 0; w + c->pair < c->width; w++) {
             elem *at = first + row * c->x[1] + w * step;
-            unit_store(at, bits_vec(vec_bits(unit_load(at)) | vec_bits(unit_load(at + c->pair * step)) << 16));
+            unit_store(at, (vec)((uvec)unit_load(at) | (uvec)unit_load(at + c->pair * step) << 16));
         }
 }
 
@@ -418,12 +407,12 @@ static int64_t data_bytes(const solve *s) {
 }
 static int64_t non_finite_bytes(const opwright_problem *p) { return whole_lines(ceil_div(p->G, LANES) * 4); }
 
-int64_t depthwise_channels_scratch(const opwright_problem *p, bool backward, int64_t workers) {
+static int64_t data_scratch(const opwright_problem *p, bool backward, int64_t workers) {
     const solve s = solve_of(p, backward);
     return whole_lines(packed_bytes(p)) + non_finite_bytes(p) + workers * data_bytes(&s);
 }
 
-void depthwise_channels(const opwright_problem *p, bool backward, const elem *in, const tap_cell *weights,
+static void solve_data(const opwright_problem *p, bool backward, const elem *in, const tap_cell *weights,
                         const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
     int32_t *non_finite = (int32_t *)(void *)((char *)scratch + whole_lines(packed_bytes(p)));
     call c = {.s = solve_of(p, backward), .in = in, .bias = bias, .out = out, .packed = scratch, .non_finite = non_finite,
@@ -592,11 +581,11 @@ static void w_finish(const void *context, int64_t block, int64_t worker) {
 
 static int64_t sums_bytes(const opwright_problem *p) { return whole_lines(w_chunks(p) * packed_bytes(p)); }
 
-int64_t depthwise_channels_w_scratch(const opwright_problem *p, int64_t workers) {
+static int64_t weights_scratch(const opwright_problem *p, int64_t workers) {
     return sums_bytes(p) + workers * own_bytes(p);
 }
 
-void depthwise_channels_w(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
+static void solve_weights(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
                           const opwright_team *team, void *scratch) {
     const int64_t blocks = ceil_div(p->G, LANES), rows = w_copied(p) ? p->N : p->N * p->small[0] * p->small[1];
     w_call c = {p, big, small, weights, scratch, (char *)scratch + sums_bytes(p), own_bytes(p), w_chunks(p), 0};
@@ -608,7 +597,7 @@ void depthwise_channels_w(const opwright_problem *p, const elem *big, const elem
 
 // Literal taps make y faster by (f32, AVX-512): 9x9 1.5, 1x9 1.3. Those of weights by: 4x4 1.6, 6x6 and 9x9 1.4, 13x13
 // 1.1, 4x4 with stride 2 2.0; not 1x31, 0.96.
-bool depthwise_channels_fixed(const opwright_problem *p, bool backward, int64_t *values) {
+static bool data_fixed(const opwright_problem *p, bool backward, int64_t *values) {
     const solve s = solve_of(p, backward);
     const int64_t step = lattice_of(&s, 2).in_step;
     int64_t max_taps = 0; // of the phases without code of their own
@@ -621,7 +610,7 @@ bool depthwise_channels_fixed(const opwright_problem *p, bool backward, int64_t 
     return max_taps > 1 && max_taps <= FIXED_COLUMNS && step <= 2;
 }
 
-bool depthwise_channels_w_fixed(const opwright_problem *p, int64_t *values) {
+static bool weights_fixed(const opwright_problem *p, int64_t *values) {
     const int64_t columns = p->taps[2];
     values[0] = max(1, min(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
     const row_of_blocks *b = w_blocks;
@@ -629,3 +618,34 @@ bool depthwise_channels_w_fixed(const opwright_problem *p, int64_t *values) {
         b++;
     return b->columns != columns && columns <= FIXED_COLUMNS;
 }
+
+// Whether lanes are channels: with channels last, or with planes small enough to be transposed whole, if columns
+// (`columns` contiguous ones) would fill few lanes, or if taps are so many that the transposition costs little.
+static bool fits(opwright_solve solve, const opwright_problem *p) {
+    const int64_t columns = solve == OPWRIGHT_X ? ceil_div(p->big[2], p->stride[2]) : p->small[2];
+    return channels_last(p) ||
+           ((columns < LANES || (volume(p->taps) >= TRANSPOSED_TAPS && (solve == OPWRIGHT_W || !in_place(p)))) &&
+            p->G >= LANES / 2 && volume(p->big) + volume(p->small) <= COPIED_PIXELS);
+}
+
+static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished) {
+    (void)finished;
+    return solve == OPWRIGHT_W ? weights_scratch(p, workers) : data_scratch(p, solve == OPWRIGHT_X, workers);
+}
+
+static void solve_any(opwright_solve solve, const opwright_problem *p, const elem *first, const elem *second, const elem *bias,
+                      sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
+    (void)sink;
+    if (solve == OPWRIGHT_W) // which no library with floats as sums is asked for
+        solve_weights(p, first, second, (void *)out, team, scratch);
+    else
+        solve_data(p, solve == OPWRIGHT_X, first, (const void *)second, bias, out, team, scratch);
+}
+
+static int64_t fixed(opwright_solve solve, const opwright_problem *p, int64_t *values) {
+    if (solve == OPWRIGHT_W)
+        return weights_fixed(p, values) ? OPWRIGHT_FIXED_DEPTHWISE_CHANNELS_W : OPWRIGHT_NOT_FIXED;
+    return data_fixed(p, solve == OPWRIGHT_X, values) ? OPWRIGHT_FIXED_DEPTHWISE_CHANNELS : OPWRIGHT_NOT_FIXED;
+}
+
+const opwright_way OPWRIGHT_NAME(depthwise_channels) = {fits, scratch_bytes, solve_any, fixed};

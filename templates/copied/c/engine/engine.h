@@ -1,4 +1,4 @@
-// The ways to solve a problem, for one dtype and instruction set. solve_data.c and solve_weights.c
+// The ways to solve a problem, for one dtype and instruction set. solve_data.c, solve_weights.c and solve_depthwise.c
 // choose among them: a library links the one that it needs, and its ways.
 //
 // Figures in comments of this folder are times and rates of one thread on an AMD EPYC of family 26 (Zen 5, AVX-512)
@@ -10,68 +10,35 @@
 #include "solves.h"
 #include "widths.h"
 
-#define over_channels OPWRIGHT_NAME(over_channels)
+// One of them: whether it suits a problem, and the functions of solves.h for those that it suits. `fixed` is NULL where sizes
+// at run time are as fast.
+typedef struct opwright_way {
+    bool (*fits)(opwright_solve solve, const opwright_problem *p);
+    opwright_scratch_function *scratch;
+    opwright_solve_function *solve;
+    opwright_fixed_function *fixed;
+} opwright_way;
+
+extern const opwright_way
+    OPWRIGHT_NAME(plain),           // any, slowly, for problems that are empty or nearly all padding
+    OPWRIGHT_NAME(product),         // y, x and w without taps, of few pixels
+    OPWRIGHT_NAME(col2im),          // y and x of the fewest output channels, by products of each input with all taps
+    OPWRIGHT_NAME(over_columns),    // y and x over width lanes, for few output channels and for products of contiguous columns
+    OPWRIGHT_NAME(over_channels),   // y and x over channel lanes
+    OPWRIGHT_NAME(weights_columns), // w over width lanes, for few channels on both sides
+    OPWRIGHT_NAME(over_pixels),     // w over channel lanes
+    OPWRIGHT_NAME(depthwise_channels), OPWRIGHT_NAME(depthwise_columns); // any, of groups with one channel on either side
+
+// The first of `ways` that suits a problem; the last suits all.
+INLINE const opwright_way *way_of(const opwright_way *const *ways, opwright_solve solve, const opwright_problem *p) {
+    while (!(*ways)->fits(solve, p))
+        ways++;
+    return *ways;
+}
+
+// Whether several groups of few channels share a vector of channel lanes.
 #define over_channels_fills OPWRIGHT_NAME(over_channels_fills)
-#define over_channels_scratch OPWRIGHT_NAME(over_channels_scratch)
-#define over_columns OPWRIGHT_NAME(over_columns)
-#define over_columns_fits OPWRIGHT_NAME(over_columns_fits)
-#define over_columns_scratch OPWRIGHT_NAME(over_columns_scratch)
-#define col2im OPWRIGHT_NAME(col2im)
-#define col2im_fits OPWRIGHT_NAME(col2im_fits)
-#define col2im_scratch OPWRIGHT_NAME(col2im_scratch)
-#define plain OPWRIGHT_NAME(plain)
-#define plain_fits OPWRIGHT_NAME(plain_fits)
-#define product OPWRIGHT_NAME(product)
-#define product_fits OPWRIGHT_NAME(product_fits)
-#define product_scratch OPWRIGHT_NAME(product_scratch)
-#define product_w OPWRIGHT_NAME(product_w)
-#define product_w_scratch OPWRIGHT_NAME(product_w_scratch)
-
-// Any solve, slowly and without scratch, for problems that are empty or nearly all padding.
-bool plain_fits(const opwright_problem *problem);
-void plain(const opwright_problem *problem, opwright_solve solve, const elem *first, const elem *second,
-           const elem *bias, sum_cell *out, const opwright_team *team);
-
-// y, or with `backward` x, over channel lanes.
-void over_channels(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                   const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch);
-int64_t over_channels_scratch(const opwright_problem *problem, bool backward, int64_t workers, bool finished);
-
-// Whether several groups of few channels share a vector.
 bool over_channels_fills(const opwright_problem *problem, bool backward);
-
-// The same over width lanes, for outputs of few channels and for products in a layout with contiguous columns.
-bool over_columns_fits(const opwright_problem *problem, bool backward);
-void over_columns(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                  const elem *bias, sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch);
-int64_t over_columns_scratch(const opwright_problem *problem, bool backward, int64_t workers, bool finished);
-
-// The same for products of few pixels and many weights.
-bool product_fits(const opwright_problem *problem, bool backward);
-void product(const opwright_problem *problem, bool backward, const elem *in, const elem *weights, const elem *bias,
-             sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch);
-int64_t product_scratch(const opwright_problem *problem, bool backward, int64_t workers);
-
-// The same for the fewest output channels, by products of each input with all taps.
-bool col2im_fits(const opwright_problem *problem, bool backward);
-void col2im(const opwright_problem *problem, bool backward, const elem *in, const elem *weights,
-                   const elem *bias, sum_cell *out, const opwright_team *team, void *scratch);
-int64_t col2im_scratch(const opwright_problem *problem, bool backward, int64_t workers);
-
-// w.
-void OPWRIGHT_NAME(over_pixels)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
-                                const opwright_team *team, void *scratch);
-int64_t OPWRIGHT_NAME(over_pixels_scratch)(const opwright_problem *problem, int64_t workers);
-
-// The same over width lanes, for few channels on both sides; otherwise it returns false, and its scratch is -1.
-bool OPWRIGHT_NAME(weights_columns)(const opwright_problem *problem, const elem *big, const elem *small, elem *weights,
-                                    const opwright_team *team, void *scratch);
-int64_t OPWRIGHT_NAME(weights_columns_scratch)(const opwright_problem *problem, int64_t workers);
-
-// The same without taps and with few pixels; otherwise it returns false, and its scratch is -1.
-bool product_w(const opwright_problem *problem, const elem *big, const elem *small, elem *weights, const opwright_team *team,
-               void *scratch);
-int64_t product_w_scratch(const opwright_problem *problem, int64_t workers);
 
 // Copies every field of axis `from` to axis `to`.
 INLINE void move_axis(const opwright_problem *old, int from, opwright_problem *p, int to) {

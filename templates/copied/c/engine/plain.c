@@ -92,7 +92,8 @@ static void task(const void *context, int64_t task, int64_t worker) {
 
 static bool has_none(const int64_t extents[3]) { return extents[0] == 0 || extents[1] == 0 || extents[2] == 0; }
 
-bool plain_fits(const opwright_problem *p) {
+static bool fits(opwright_solve solve, const opwright_problem *p) {
+    (void)solve;
     if (p->N == 0 || p->A == 0 || p->B == 0 || has_none(p->small) || has_none(p->big) || has_none(p->taps))
         return true;
     for (int i = 0; i < 3; i++) {
@@ -103,8 +104,14 @@ bool plain_fits(const opwright_problem *p) {
     return false;
 }
 
-void plain(const opwright_problem *p, opwright_solve solve, const elem *first, const elem *second, const elem *bias,
-           sum_cell *out, const opwright_team *team) {
+static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished) {
+    (void)solve, (void)p, (void)workers;
+    return finished ? -1 : 0;
+}
+
+static void solve_plainly(opwright_solve solve, const opwright_problem *p, const elem *first, const elem *second, const elem *bias,
+                          sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
+    (void)sink, (void)scratch;
     nest n = {.solve = solve, .problem = p, .first = first, .second = (const void *)second, .bias = bias, .out = out};
     const bool w = solve == OPWRIGHT_W, x = solve == OPWRIGHT_X;
     n.cells = w ? p->taps : x ? p->big : p->small;
@@ -127,3 +134,5 @@ void plain(const opwright_problem *p, opwright_solve solve, const elem *first, c
     if (!has_none(n.cells))
         opwright_run(team, task, &n, p->G * n.P * n.Q);
 }
+
+const opwright_way OPWRIGHT_NAME(plain) = {fits, scratch_bytes, solve_plainly, NULL};

@@ -54,8 +54,9 @@ static bool pixels_of(opwright_problem *p) {
     return p->N == 1;
 }
 
-// The product, if the problem is one. Rows are pixels, columns output channels.
-static bool product_of(const opwright_problem *problem, bool backward, opwright_contraction *q) {
+// The product, if the problem is one: of y and x, whose rows are pixels and columns output channels; and of w, whose rows and
+// columns are channels and terms pixels.
+static bool data_of(const opwright_problem *problem, bool backward, opwright_contraction *q) {
     opwright_problem own = *problem;
     if (!pixels_of(&own))
         return false;
@@ -69,31 +70,7 @@ static bool product_of(const opwright_problem *problem, bool backward, opwright_
     return (rows <= MAX_PIXELS || problem->N == rows) && s.in_c == 1 && s.out_c == 1 && q->out_row >= channels;
 }
 
-bool product_fits(const opwright_problem *problem, bool backward) {
-    opwright_contraction q;
-    return product_of(problem, backward, &q);
-}
-
-int64_t product_scratch(const opwright_problem *problem, bool backward, int64_t workers) {
-    opwright_contraction q;
-    product_of(problem, backward, &q);
-    const int64_t without_bias = OPWRIGHT_NAME(contract_scratch)(&q, workers);
-    q.finished = true;
-    return max(without_bias, OPWRIGHT_NAME(contract_scratch)(&q, workers));
-}
-
-void product(const opwright_problem *problem, bool backward, const elem *in, const elem *weights, const elem *bias,
-             sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
-    opwright_contraction q;
-    product_of(problem, backward, &q);
-    q.finished = bias || sink;
-    const biased b = {bias, out, q.out_row};
-    OPWRIGHT_NAME(contract)(&q, in, weights, out, sink ? pass_on : bias ? add_bias : 0, sink ? (const void *)sink : &b, team,
-                            scratch);
-}
-
-// The same of w: rows and columns are channels, terms pixels.
-static bool product_w_of(const opwright_problem *problem, opwright_contraction *q) {
+static bool weights_of(const opwright_problem *problem, opwright_contraction *q) {
     opwright_problem own = *problem;
     bool beside;
     whole(&own, &beside);
@@ -108,16 +85,33 @@ static bool product_w_of(const opwright_problem *problem, opwright_contraction *
     return pixels <= FEW_W_PIXELS || ((OPWRIGHT_AMX || pixels <= MAX_W_PIXELS) && min(own.A, own.B) >= MIN_W_CHANNELS);
 }
 
-bool product_w(const opwright_problem *problem, const elem *big, const elem *small, elem *weights, const opwright_team *team,
-               void *scratch) {
-    opwright_contraction q;
-    if (!product_w_of(problem, &q))
-        return false;
-    OPWRIGHT_NAME(contract)(&q, big, small, weights, 0, 0, team, scratch);
-    return true;
+static bool product_of(opwright_solve solve, const opwright_problem *problem, opwright_contraction *q) {
+    return solve == OPWRIGHT_W ? weights_of(problem, q) : data_of(problem, solve == OPWRIGHT_X, q);
 }
 
-int64_t product_w_scratch(const opwright_problem *problem, int64_t workers) {
+static bool fits(opwright_solve solve, const opwright_problem *problem) {
     opwright_contraction q;
-    return product_w_of(problem, &q) ? OPWRIGHT_NAME(contract_scratch)(&q, workers) : -1;
+    return product_of(solve, problem, &q);
 }
+
+// Of y and x, with a finishing function or without.
+static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *problem, int64_t workers, bool finished) {
+    (void)finished;
+    opwright_contraction q;
+    product_of(solve, problem, &q);
+    const int64_t without_bias = OPWRIGHT_NAME(contract_scratch)(&q, workers);
+    q.finished = solve != OPWRIGHT_W;
+    return max(without_bias, OPWRIGHT_NAME(contract_scratch)(&q, workers));
+}
+
+static void multiply(opwright_solve solve, const opwright_problem *problem, const elem *first, const elem *second, const elem *bias,
+                     sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
+    opwright_contraction q;
+    product_of(solve, problem, &q);
+    q.finished = bias || sink;
+    const biased b = {bias, out, q.out_row};
+    OPWRIGHT_NAME(contract)(&q, first, second, out, sink ? pass_on : bias ? add_bias : 0, sink ? (const void *)sink : &b, team,
+                            scratch);
+}
+
+const opwright_way OPWRIGHT_NAME(product) = {fits, scratch_bytes, multiply, NULL};

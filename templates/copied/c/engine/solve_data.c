@@ -1,7 +1,6 @@
 // y and x, each by the way that suits the problem.
 
 #include "engine.h"
-#include "parts.h"
 
 enum { FAR = 128 }; // minimum distance of taps for long enough rows; a shorter one gains nothing
 
@@ -29,13 +28,6 @@ static int64_t fold(opwright_problem *p, bool backward) {
     p->big_x[2] *= columns, p->w_k[2] *= columns;
     p->big[2] /= columns, p->taps[2] /= columns, p->stride[2] /= columns, p->pad[2] /= columns;
     return columns;
-}
-
-// Cells and columns that become channels: how many, and how the output's bias repeats.
-static int64_t channels_of_cells(opwright_problem *p, bool backward, bool *beside) {
-    *beside = false;
-    const int64_t cells = whole(p, beside);
-    return cells > 1 ? cells : fold(p, backward);
 }
 
 // A single row with distant taps becomes many rows of that length: its taps lie one below the other, and copied rows
@@ -78,48 +70,44 @@ static opwright_problem upright(const opwright_problem *problem) {
     return p;
 }
 
-static void solve_rows(opwright_problem p, bool backward, const elem *in, const elem *weights, const elem *bias,
+static const opwright_way *const ways[] = {&OPWRIGHT_NAME(plain), &OPWRIGHT_NAME(product), &OPWRIGHT_NAME(col2im),
+                                           &OPWRIGHT_NAME(over_columns), &OPWRIGHT_NAME(over_channels)};
+
+// The way of a problem, whose cells or columns become channels where they can: how many, and whether those of one channel are
+// neighbours then.
+static const opwright_way *way_of_rows(opwright_problem *p, opwright_solve solve, int64_t *cells, bool *beside) {
+    *beside = false, *cells = 1;
+    if (ways[0]->fits(solve, p))
+        return ways[0];
+    *cells = whole(p, beside);
+    if (*cells == 1)
+        *cells = fold(p, solve == OPWRIGHT_X);
+    return way_of(ways + 1, solve, p);
+}
+
+static void solve_rows(opwright_solve solve, opwright_problem p, const elem *in, const elem *weights, const elem *bias,
                        sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
-    if (plain_fits(&p)) {
-        plain(&p, backward ? OPWRIGHT_X : OPWRIGHT_Y, in, weights, bias, out, team);
-        return;
-    }
     bool beside;
+    int64_t cells;
     const int64_t channels = p.B;
-    const int64_t cells = channels_of_cells(&p, backward, &beside);
-    if (backward && bias && cells > 1) {
+    const opwright_way *way = way_of_rows(&p, solve, &cells, &beside);
+    if (solve == OPWRIGHT_X && bias && cells > 1) {
         elem *biases = scratch;
         for (int64_t i = 0; i < p.G * p.B; i++)
             biases[i] = bias[beside ? i / cells : i % channels];
         bias = biases;
         scratch = (char *)scratch + bias_bytes(&p);
     }
-    if (product_fits(&p, backward))
-        product(&p, backward, in, weights, bias, out, sink, team, scratch);
-    else if (col2im_fits(&p, backward))
-        col2im(&p, backward, in, weights, bias, out, team, scratch);
-    else if (over_columns_fits(&p, backward))
-        over_columns(&p, backward, in, weights, bias, out, sink, team, scratch);
-    else
-        over_channels(&p, backward, in, weights, bias, out, sink, team, scratch);
+    way->solve(solve, &p, in, weights, bias, out, sink, team, scratch);
 }
 
 // -1 if there is to be a sink, and the way that suits the problem has none.
-static int64_t rows_scratch(opwright_problem p, bool backward, int64_t workers, bool finished) {
-    if (plain_fits(&p))
-        return finished ? -1 : 0;
+static int64_t rows_scratch(opwright_solve solve, opwright_problem p, int64_t workers, bool finished) {
     bool beside;
-    const int64_t biases = channels_of_cells(&p, backward, &beside) > 1 && backward ? bias_bytes(&p) : 0;
-    if (product_fits(&p, backward))
-        return biases + product_scratch(&p, backward, workers);
-    const solve s = solve_of(&p, backward);
-    if (finished && (!has_lines(&s) || col2im_fits(&p, backward)))
-        return -1;
-    if (col2im_fits(&p, backward))
-        return biases + col2im_scratch(&p, backward, workers);
-    if (over_columns_fits(&p, backward))
-        return biases + over_columns_scratch(&p, backward, workers, finished);
-    return biases + over_channels_scratch(&p, backward, workers, finished);
+    int64_t cells;
+    const opwright_way *way = way_of_rows(&p, solve, &cells, &beside);
+    const int64_t bytes = way->scratch(solve, &p, workers, finished);
+    return bytes < 0 || solve != OPWRIGHT_X || cells == 1 ? bytes : bytes + bias_bytes(&p);
 }
 
 void OPWRIGHT_NAME(data)(opwright_solve solve, const opwright_problem *problem, const elem *in, const elem *weights,
@@ -132,7 +120,7 @@ void OPWRIGHT_NAME(data)(opwright_solve solve, const opwright_problem *problem, 
         opwright_sink rest;
         if (sink)
             rest = *sink, rest.first += first * out_step;
-        solve_rows(upright(&p), backward, in + first * in_step, weights, bias, sink ? NULL : out + first * out_step,
+        solve_rows(solve, upright(&p), in + first * in_step, weights, bias, sink ? NULL : out + first * out_step,
                    sink ? &rest : NULL, team, scratch);
     }
 }
@@ -141,7 +129,7 @@ int64_t OPWRIGHT_NAME(data_scratch)(opwright_solve solve, const opwright_problem
     int64_t bytes = 0;
     for (int64_t first = 0, last; first < INT64_MAX && bytes >= 0; first = last) {
         const opwright_problem p = wrapped(problem, first, &last);
-        const int64_t rows = rows_scratch(upright(&p), solve == OPWRIGHT_X, workers, finished);
+        const int64_t rows = rows_scratch(solve, upright(&p), workers, finished);
         bytes = rows < 0 ? -1 : max(bytes, rows);
     }
     return bytes;

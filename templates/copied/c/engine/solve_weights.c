@@ -2,30 +2,19 @@
 
 #include "engine.h"
 
+static const opwright_way *const ways[] = {&OPWRIGHT_NAME(plain), &OPWRIGHT_NAME(product), &OPWRIGHT_NAME(weights_columns),
+                                           &OPWRIGHT_NAME(over_pixels)};
+
 void OPWRIGHT_NAME(weights)(opwright_solve solve, const opwright_problem *problem, const elem *big, const elem *small,
                             const elem *bias, elem *weights, const opwright_sink *sink, const opwright_team *team,
                             void *scratch) {
-    (void)sink;
     const opwright_problem p = tamed(problem);
-    if (plain_fits(&p))
-        plain(&p, solve, big, small, bias, weights, team);
-    else if (!product_w(&p, big, small, weights, team, scratch) &&
-             !OPWRIGHT_NAME(weights_columns)(&p, big, small, weights, team, scratch))
-        OPWRIGHT_NAME(over_pixels)(&p, big, small, weights, team, scratch);
+    way_of(ways, solve, &p)->solve(solve, &p, big, small, bias, weights, sink, team, scratch);
 }
 
 int64_t OPWRIGHT_NAME(weights_scratch)(opwright_solve solve, const opwright_problem *problem, int64_t workers, bool finished) {
-    (void)solve;
-    if (finished)
-        return -1;
     const opwright_problem p = tamed(problem);
-    if (plain_fits(&p))
-        return 0;
-    const int64_t product = product_w_scratch(&p, workers);
-    if (product >= 0)
-        return product;
-    const int64_t columns = OPWRIGHT_NAME(weights_columns_scratch)(&p, workers);
-    return columns >= 0 ? columns : OPWRIGHT_NAME(over_pixels_scratch)(&p, workers);
+    return finished ? -1 : way_of(ways, solve, &p)->scratch(solve, &p, workers, false);
 }
 
 // The rows of its tiles are contiguous: their distance is a literal already.

@@ -113,10 +113,7 @@ INLINE units units_load(const unit *p) {
 #if defined(__AVX2__) && !defined(OPWRIGHT_F64)
 #define VECTORS_PICK 1
 INLINE units units_pick(const unit *p, ivec lanes) {
-    const vec v = vec_pick(vec_load((const real *)(const void *)p), lanes);
-    units u;
-    memcpy(&u, &v, sizeof u);
-    return u;
+    return (units)vec_pick(vec_load((const real *)(const void *)p), lanes);
 }
 #else
 #define VECTORS_PICK 0
@@ -127,10 +124,7 @@ INLINE units units_pick(const unit *p, ivec lanes) {
 #endif
 
 INLINE units units_load_part(const unit *p, int64_t n) {
-    const vec v = vec_load_part((const real *)(const void *)p, n);
-    units u;
-    memcpy(&u, &v, sizeof u);
-    return u;
+    return (units)vec_load_part((const real *)(const void *)p, n);
 }
 
 #if LANES > 2

@@ -109,11 +109,7 @@ typedef struct operands {
 
 // Words that an instruction multiplies in pairs.
 #if OPWRIGHT_PAIRS
-INLINE uvec words_load(const float *p) {
-    uvec v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
+INLINE uvec words_load(const float *p) { return (uvec)vec_load(p); }
 #endif
 #if OPWRIGHT_AMX
 #include "weights_amx.h"
@@ -406,7 +402,13 @@ static opwright_problem swapped(const opwright_problem *p, int64_t *first_weight
     return q;
 }
 
-int64_t OPWRIGHT_NAME(over_pixels_scratch)(const opwright_problem *p, int64_t workers) {
+static bool fits(opwright_solve solve, const opwright_problem *p) {
+    (void)solve, (void)p;
+    return true;
+}
+
+static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished) {
+    (void)solve, (void)finished;
     int64_t first_weight;
     if (p->G * p->A * p->B == 0)
         return 0;
@@ -415,8 +417,9 @@ int64_t OPWRIGHT_NAME(over_pixels_scratch)(const opwright_problem *p, int64_t wo
     return workers * worker_bytes(&l) + (l.chunks > 1 ? l.chunks * l.tiles * l.dw * 4 : 0);
 }
 
-void OPWRIGHT_NAME(over_pixels)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
-                            const opwright_team *team, void *scratch) {
+static void solve_pixels(opwright_solve solve, const opwright_problem *p, const elem *big, const elem *small, const elem *bias,
+                         sum_cell *weights, const opwright_sink *sink, const opwright_team *team, void *scratch) {
+    (void)solve, (void)bias, (void)sink;
     if (p->G * p->A * p->B == 0)
         return;
     const int64_t workers = team ? team->workers : 1;
@@ -430,3 +433,5 @@ void OPWRIGHT_NAME(over_pixels)(const opwright_problem *p, const elem *big, cons
     if (l.chunks > 1)
         opwright_run(team, combine, &c, l.tiles * ceil_div(l.a_part, l.panel_vectors));
 }
+
+const opwright_way OPWRIGHT_NAME(over_pixels) = {fits, scratch_bytes, solve_pixels, NULL};

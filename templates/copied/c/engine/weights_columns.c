@@ -69,7 +69,7 @@ static bool fills_lanes(const opwright_problem *p) {
 }
 
 // Whether it is a problem of few channels and long rows, whose plan it then writes.
-static bool fits(const opwright_problem *p, plan *l) {
+static bool has_plan(const opwright_problem *p, plan *l) {
     const bool one_step = p->stride[0] == 1 && p->stride[1] == 1 && p->stride[2] == 1;
     const int64_t wide = one_step ? max(p->A, p->B) : p->A; // channels that could be lanes
     const bool near = p->small_x[2] > 0 && p->small_x[2] <= MAX_SPACING && p->big_x[2] > 0 &&
@@ -91,9 +91,16 @@ static bool fits(const opwright_problem *p, plan *l) {
 
 static int64_t worker_floats(const plan *l) { return l->small + l->big + l->line + l->dw * LANES; }
 
-int64_t OPWRIGHT_NAME(weights_columns_scratch)(const opwright_problem *p, int64_t workers) {
+static bool fits(opwright_solve solve, const opwright_problem *p) {
+    (void)solve;
     plan l;
-    return fits(p, &l) ? 4 * (workers * worker_floats(&l) + l.chunks * p->G * l.dw) : -1;
+    return has_plan(p, &l);
+}
+
+static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished) {
+    (void)solve, (void)finished;
+    const plan l = plan_of(p);
+    return 4 * (workers * worker_floats(&l) + l.chunks * p->G * l.dw);
 }
 
 // Every `spacing`-th float, `count` of them, and arbitrary ones up to a multiple of LANES.
@@ -111,11 +118,9 @@ static void sort_out(float *to, const float *from, int64_t spacing, int64_t coun
         for (int64_t k = 0; k < spacing; k++) {
             const ivec at = place - (int32_t)(k * LANES);
             const vec some = vec_pick(vec_load(from + i * spacing + k * LANES), at & (LANES - 1));
-            ivec bits;
-            memcpy(&bits, &some, sizeof bits);
-            all |= bits & (at >= 0) & (at < LANES);
+            all |= (ivec)some & (at >= 0) & (at < LANES);
         }
-        memcpy(to + i, &all, sizeof all);
+        vec_store(to + i, (vec)all);
     }
 }
 
@@ -338,14 +343,14 @@ static void combine(const void *context, int64_t group, int64_t worker) {
                     }
 }
 
-bool OPWRIGHT_NAME(weights_columns)(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
-                                    const opwright_team *team, void *scratch) {
+static void solve_columns(opwright_solve solve, const opwright_problem *p, const elem *big, const elem *small, const elem *bias,
+                          sum_cell *weights, const opwright_sink *sink, const opwright_team *team, void *scratch) {
+    (void)solve, (void)bias, (void)sink;
     const int64_t workers = team ? team->workers : 1;
-    plan l;
-    if (!fits(p, &l))
-        return false;
+    const plan l = plan_of(p);
     const call c = {&l, big, small, weights, scratch, (float *)scratch + workers * worker_floats(&l)};
     opwright_run(team, reduce, &c, p->G * l.chunks);
     opwright_run(team, combine, &c, p->G);
-    return true;
 }
+
+const opwright_way OPWRIGHT_NAME(weights_columns) = {fits, scratch_bytes, solve_columns, NULL};

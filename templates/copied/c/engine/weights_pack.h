@@ -73,9 +73,7 @@ typedef struct words {
 INLINE void look(vec *seen, vec v, words pairing) {
 #if OPWRIGHT_PAIRS
     if (pairing.pairs) {
-        uvec bits;
-        memcpy(&bits, &v, sizeof bits);
-        *seen = dot_pairs(*seen, bits, (uvec){0});
+        *seen = dot_pairs(*seen, (uvec)v, (uvec){0});
         return;
     }
 #endif
@@ -96,14 +94,9 @@ INLINE vec load_words(const elem *from, int64_t spacing, int64_t n, words pairin
         return (vec)(SHUFFLE(first, second, EVERY_SECOND(0)) | SHUFFLE(first, second, EVERY_SECOND(1)) << 16);
     }
     if (pairing.pairs) {
-        vec first = load_spaced(from, spacing, n);
+        const vec first = load_spaced(from, spacing, n);
         const vec second = pairing.half ? (vec){0} : load_spaced(from + pairing.other, spacing, n);
-        uvec low, high;
-        memcpy(&low, &first, sizeof low);
-        memcpy(&high, &second, sizeof high);
-        low = (low >> 16 | high) & pairing.mask;
-        memcpy(&first, &low, sizeof low);
-        return first;
+        return (vec)((uvec)paired(first, second) & pairing.mask);
     }
 #endif
     (void)pairing;
@@ -121,8 +114,7 @@ INLINE void pack_square(float *to, int64_t pitch, const elem *from, int64_t c, i
     }
     vec_transpose(words_);
     UNROLL for (int j = 0; j < LANES; j++) {
-        uvec bits;
-        memcpy(&bits, words_ + j, sizeof bits);
+        const uvec bits = (uvec)words_[j];
         const vec even = widen(__builtin_convertvector(bits & 0xffffu, hvec));
         const vec odd = widen(__builtin_convertvector(bits >> 16, hvec));
         look(seen + j % 2 * 2, even, floats);
@@ -330,11 +322,9 @@ typedef struct place {
 // n words, each a pair of bf16: the upper halves of first and second, which were widened. `to` may be first.
 static void make_pairs(float *to, const float *first, const float *second, int64_t n) {
     int64_t i = 0;
-    for (uvec low, high; i + LANES <= n; i += LANES) {
-        memcpy(&low, first + i, sizeof low);
-        memcpy(&high, second + i, sizeof high);
-        low = low >> 16 | (high & 0xffff0000u);
-        memcpy(to + i, &low, sizeof low);
+    for (; i + LANES <= n; i += LANES) {
+        const uvec low = (uvec)vec_load(first + i), high = (uvec)vec_load(second + i);
+        vec_store(to + i, (vec)(low >> 16 | (high & 0xffff0000u)));
     }
     for (uint32_t low, high; i < n; i++) {
         memcpy(&low, first + i, sizeof low);

@@ -112,8 +112,7 @@ static void left_task(const void *context, int64_t task, int64_t worker) {
     char *to = c->cells + first * CELL;
     int64_t i = 0;
     for (; i + LANES * GROUP <= count; i += LANES * GROUP, to += sizeof(ivec)) {
-        const ivec units = units_of(from + i, is_signed, true);
-        memcpy(to, &units, sizeof units);
+        ivec_store((int32_t *)(void *)to, units_of(from + i, is_signed, true));
     }
     for (; i < count; i++, to += CELL) {
         const int32_t term = term_of(from[i], is_signed, true);
@@ -162,12 +161,12 @@ static void pack_taps(const call *c, int64_t v, int64_t lanes, int64_t width, iv
                 else
                     for (int64_t t = 0; t < taps && l < lanes; t++)
                         units[t] = unit_of(c->right + at + t, step, GROUP, true, false);
-                memcpy(&x[l], &units, sizeof units);
+                x[l] = units;
             }
             vec_transpose(x);
             UNROLL for (int t = 0; t < LANES; t++)
                 if (t < taps)
-                    memcpy(to + ((first + t) * (channels / GROUP) + unit) * width, &x[t], sizeof x[t]);
+                    to[((first + t) * (channels / GROUP) + unit) * width] = x[t];
         }
 }
 
@@ -197,21 +196,17 @@ static void pack_task(const void *context, int64_t v, int64_t worker) {
     }
     for (int64_t u = 0; p->taps == 0 && !beside && u < p->units; u += LANES) {
         vec x[LANES];
-        UNROLL for (int l = 0; l < LANES; l++) {
-            const ivec units = l < lanes ? column_units(p, right + l * q->right_column, u) : (ivec){0};
-            memcpy(&x[l], &units, sizeof units);
-        }
+        UNROLL for (int l = 0; l < LANES; l++) x[l] = l < lanes ? column_units(p, right + l * q->right_column, u) : (ivec){0};
         vec_transpose(x);
         UNROLL for (int l = 0; l < LANES; l++)
             if (l < p->units - u)
-                memcpy(to + (u + l) * width, &x[l], sizeof x[l]);
+                to[(u + l) * width] = x[l];
     }
     const int32_t zero = (int32_t)q->left_zero + (GROUP == 4 && q->left_signed ? 128 : 0);
     ivec total = {0};
     for (int64_t u = 0; zero != 0 && u < p->units; u++)
         total += columns_sum(to[u * width], true);
-    total *= -zero;
-    memcpy(c->columns + v * LANES, &total, sizeof total);
+    ivec_store(c->columns + v * LANES, total * -zero);
 }
 
 // Tiles of neighbouring lines against a share of the columns.
