@@ -112,6 +112,10 @@ semantics:
         ("{K: K, N: N}", "s[k, n] * a[m, k] * b[k, n]", 1),
         ("{M: M, N: N}", "a[m, k] * b[k, n] * s[m, n]", 1),  # a factor of all cells multiplies their sums
         ("{M: M, K: K, N: N}", "a[m, k] * b[k, n] * s[m, k, n]", 0),
+        ("{M: M}", "a[m, k] * b[k, n] / s[m]", 1),
+        ("{N: N}", "2 * a[m, k] / (s[n] + 1) * b[k, n]", 1),
+        ("{K: K}", "exp(a[m, k]) * b[k, n] / s[k] / K", 1),
+        ("{M: M, N: N}", "a[m, k] * b[k, n] / s[m, n]", 0),
     ],
 )
 def test_a_factor_with_the_letters_of_another_is_multiplied_into_it(dims: str, value: str, found: int) -> None:

@@ -43,6 +43,8 @@ SINGLE = {
     "an index beside its axis": "y[j, m] += x2[m, c] * select(at[n - 1] == j, 2, 0)",
     "a cell beside its axis": "y[n, m] += select(at[n] == k, 1, 0) * x[k + 1, c] * x2[m, c]",
     "an index at a cell that is named": "y[j, m] += select(to[n] == m, 1, 0) * select(at[j] == n, 2, 0) * s[n, l] * s[j, l]",
+    "a cell of one factor that divides all": "y[n, m] += s[n, k] * x[k, c] * x2[m, c] / at[n]",
+    "a product that cells divide": "y[n, m] += s[n, k] / (at[n] + s[n, l]) * x[k, c] / to[n] * x2[m, c]",
     "two that are picked": "t[n, m] += select(at[n] == k, 1, 0) * x[k, c] * x2[m, c]"
     '"\n    - "y[n, m] += select(to[n] == k, 1, 0) * x[k, c] * x2[m, c] * t[n, m]',
 }

@@ -69,6 +69,17 @@ def factors_of(tree: Expr) -> Iterator[Expr]:
         yield tree
 
 
+def divided_factors(tree: Expr) -> tuple[list[Expr], list[Expr]]:
+    """The factors of a product, and what it is divided by."""
+    if not isinstance(tree, Binary) or tree.op not in ("*", "/"):
+        return [tree], []
+    factors, divisors = divided_factors(tree.left)
+    if tree.op == "/":
+        return factors, [*divisors, tree.right]
+    more, others = divided_factors(tree.right)
+    return [*factors, *more], [*divisors, *others]
+
+
 def product_of(factors: list[Expr]) -> Expr:
     """The product of some factors."""
     value, *others = factors

@@ -8,13 +8,13 @@ In: a program. Out: the same program, in which such a step is several: as of tri
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ..algebra.slopes import comparisons, slope
 from ..contraction import letters_of, walked
 from ..program import Array, Part, Program
+from .lone_sums import divided_factors
 from .pairing import is_product
 
 
@@ -33,7 +33,8 @@ def _masked(found: Program, part: Part) -> Program:
         return found
     condition, value = part.where[0].tree, part.formulas[0].value
     compared = _compared(found, part, condition)
-    factors = [factor for factor in _factors(value) if compared and compared <= expr.names(factor)]
+    every, _ = divided_factors(value)
+    factors = [factor for factor in every if compared and compared <= expr.names(factor)]
     if not factors:
         return found
     factor = min(factors, key=lambda tree: len(expr.names(tree) & found.letters.keys()))
@@ -41,7 +42,7 @@ def _masked(found: Program, part: Part) -> Program:
 
     # The letters of the cells that no factor has together with one that is compared: columns, if those are rows.
     cells = [letter for letter in letters_of(target) if letter]
-    beside = {name for tree in _factors(value) if expr.names(tree) & compared & {*cells} for name in expr.names(tree)}
+    beside = {name for tree in every if expr.names(tree) & compared & {*cells} for name in expr.names(tree)}
     rows = [letter for letter in cells if letter in beside]
     axes = {letter: dataclasses.replace(found.letters[letter], name=letter) for letter in cells}
     whole, again = (Read(f"{word}_{part.number}_", tuple(map(Name, cells))) for word in ("masked", "again"))
@@ -76,13 +77,3 @@ def _compared(found: Program, part: Part, condition: Expr) -> set[str]:
     unit = simple and all(slope(trees[0], name) in (Number(1), Number(-1)) for name in names)
     sides = names & expr.names(part.target), names - expr.names(part.target)
     return {*names} if unit and all(len(side) == 1 for side in sides) else set()
-
-
-def _factors(tree: Expr) -> Iterator[Expr]:
-    """The factors of a product that may be divided."""
-    if isinstance(tree, Binary) and tree.op in ("*", "/"):
-        yield from _factors(tree.left)
-        if tree.op == "*":
-            yield from _factors(tree.right)
-    else:
-        yield tree

@@ -16,7 +16,7 @@ from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ..contraction import contraction, contracts, letters_of, walked
 from ..program import Array, Part, Program
 from ..roles import COLUMNS, ROWS, roles
-from .lone_sums import as_they_lie, factors_of, product_of
+from .lone_sums import as_they_lie, divided_factors, factors_of, product_of
 
 MAX_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
 MAX_TERMS = 4  # products that one step sums
@@ -136,7 +136,7 @@ class _Split:
         if not (placed(self.found, part.target) and self.is_conditional() and all(map(self.is_operand, part.reads))):
             return []
         value, divisors = self.undivided(part.formulas[0].value)
-        factors = list(factors_of(value))
+        factors = self.divided(value)
         whole = contraction(self.found, part) if len(factors) == 2 else None
         if whole is not None and whole.has_zeros:
             return []
@@ -195,6 +195,19 @@ class _Split:
             return (Binary("/", left, tree.right), divisors) if divides else (left, [*divisors, tree.right])
         right, more = self.undivided(tree.right)
         return Binary("*", left, right), [*divisors, *more]
+
+    def divided(self, value: Expr) -> list[Expr]:
+        """The factors of a product; what divides it divides the first of them that has its letters.
+
+        A sum of `e[i, j] * v[j, d] / z[i]`, as of attention, is thus a contraction of `e[i, j] / z[i]` and v.
+        """
+        factors, divisors = divided_factors(value)
+        for divisor in divisors:
+            has = [{*self.letters(divisor)} <= {*self.letters(factor)} for factor in factors]
+            if True not in has:
+                return list(factors_of(value))
+            factors[has.index(True)] = Binary("/", factors[has.index(True)], divisor)
+        return factors
 
     def orders(self, factors: Sequence[Expr], *, partly: bool = False) -> list[tuple[int, ...]]:
         """The orders of factors in which each pair is a contraction, or partly one that uses each element often."""
