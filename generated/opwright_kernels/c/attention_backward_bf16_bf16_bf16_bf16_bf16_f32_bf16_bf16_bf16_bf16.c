@@ -265,6 +265,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
                 float *restrict seen_row_ = seen + (t - begin_);
+                const int32_t limit_0_ = opwright_limit(q - t);
                 const float *restrict product_row_ = product + (at_ + (t - begin_));
                 const float same_0_ = factor[0];
                 opwright_bf16 mask_room_[512];
@@ -277,7 +278,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 }
                 opwright_exp_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    seen_row_[i_] = opwright_either_f32(t + i_ <= q, made_0_[i_], 0.0f);
+                    seen_row_[i_] = opwright_either_f32((int32_t)i_ <= limit_0_, made_0_[i_], 0.0f);
                 }
             }
         }
@@ -390,6 +391,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
             for (int64_t q = begin_; q < end_; q += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - q);
                 float *restrict seen_row_ = seen + (q - begin_);
+                const int32_t limit_0_ = opwright_limit(t - q);
                 const float *restrict product_row_ = product + (at_ + (q - begin_));
                 const float same_0_ = factor[0];
                 opwright_bf16 mask_room_[512];
@@ -404,7 +406,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 }
                 opwright_exp_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    seen_row_[i_] = opwright_either_f32(t <= q + i_, made_0_[i_], 0.0f);
+                    seen_row_[i_] = opwright_either_f32((int32_t)i_ >= limit_0_, made_0_[i_], 0.0f);
                 }
             }
         }
@@ -527,6 +529,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                     for (int64_t t = begin_; t < end_; t += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - t);
                         float *restrict seen_row_ = seen + (t - begin_);
+                        const int32_t limit_0_ = opwright_limit(q - t);
                         const float *restrict product_row_ = product + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                         const float same_0_ = factor[0];
                         opwright_bf16 mask_room_[512];
@@ -539,7 +542,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                         }
                         opwright_exp_row_f32(made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            seen_row_[i_] = opwright_either_f32(t + i_ <= q, made_0_[i_], 0.0f);
+                            seen_row_[i_] = opwright_either_f32((int32_t)i_ <= limit_0_, made_0_[i_], 0.0f);
                         }
                     }
                 }
@@ -670,6 +673,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                     for (int64_t q = begin_; q < end_; q += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - q);
                         float *restrict seen_row_ = seen + (q - begin_);
+                        const int32_t limit_0_ = opwright_limit(t - q);
                         float product_room_[512];
                         const float *restrict product_row_ = opwright_row_f32(product + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, product_room_);
                         opwright_fetch(product_row_ + n_, n_ * 4);
@@ -686,7 +690,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                         }
                         opwright_exp_row_f32(made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            seen_row_[i_] = opwright_either_f32(t <= q + i_, made_0_[i_], 0.0f);
+                            seen_row_[i_] = opwright_either_f32((int32_t)i_ >= limit_0_, made_0_[i_], 0.0f);
                         }
                     }
                 }

@@ -264,6 +264,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_t_of_su
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
                 float *restrict seen_row_ = seen + (t - begin_);
+                const int32_t limit_0_ = opwright_limit(q - t);
                 const float *restrict product_row_ = product + (at_ + (t - begin_));
                 const float same_0_ = factor[0];
                 float wide_0_[512];
@@ -275,7 +276,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_t_of_su
                 }
                 opwright_exp_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    seen_row_[i_] = t + i_ <= q ? made_0_[i_] : 0.0f;
+                    seen_row_[i_] = (int32_t)i_ <= limit_0_ ? made_0_[i_] : 0.0f;
                 }
             }
         }
@@ -372,6 +373,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_q_of_su
             for (int64_t q = begin_; q < end_; q += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - q);
                 float *restrict seen_row_ = seen + (q - begin_);
+                const int32_t limit_0_ = opwright_limit(t - q);
                 const float *restrict product_row_ = product + (at_ + (q - begin_));
                 const float same_0_ = factor[0];
                 float wide_0_[512];
@@ -385,7 +387,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_q_of_su
                 }
                 opwright_exp_row_f32(made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    seen_row_[i_] = t <= q + i_ ? made_0_[i_] : 0.0f;
+                    seen_row_[i_] = (int32_t)i_ >= limit_0_ ? made_0_[i_] : 0.0f;
                 }
             }
         }
@@ -483,6 +485,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_t(void 
                     for (int64_t t = begin_; t < end_; t += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - t);
                         float *restrict seen_row_ = seen + (t - begin_);
+                        const int32_t limit_0_ = opwright_limit(q - t);
                         const float *restrict product_row_ = product + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                         const float same_0_ = factor[0];
                         float wide_0_[512];
@@ -494,7 +497,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_t(void 
                         }
                         opwright_exp_row_f32(made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            seen_row_[i_] = t + i_ <= q ? made_0_[i_] : 0.0f;
+                            seen_row_[i_] = (int32_t)i_ <= limit_0_ ? made_0_[i_] : 0.0f;
                         }
                     }
                 }
@@ -609,6 +612,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_q(void 
                     for (int64_t q = begin_; q < end_; q += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - q);
                         float *restrict seen_row_ = seen + (q - begin_);
+                        const int32_t limit_0_ = opwright_limit(t - q);
                         float product_room_[512];
                         const float *restrict product_row_ = opwright_row_f32(product + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, product_room_);
                         opwright_fetch(product_row_ + n_, n_ * 4);
@@ -624,7 +628,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_q(void 
                         }
                         opwright_exp_row_f32(made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            seen_row_[i_] = t <= q + i_ ? made_0_[i_] : 0.0f;
+                            seen_row_[i_] = (int32_t)i_ >= limit_0_ ? made_0_[i_] : 0.0f;
                         }
                     }
                 }

