@@ -19,15 +19,11 @@ INCLUDE = HERE / "include"
 # a square root out of vectors.
 REFERENCE_FLAGS = ("-std=c11", "-O2", "-ftree-vectorize", "-ffp-contract=off", "-fno-math-errno")
 FLAGS = ("-std=gnu11", "-O2", "-ftree-vectorize", "-ffp-contract=fast")
-# Of the first two either makes a compiler spill accumulators of a tile: predictive commoning gcc, the reduction of
-# addresses in loops clang; either nearly halves the speed of a tile. The last saves compile time: intrinsics.h.
-TUNING = ("-fno-predictive-commoning", "-mllvm -disable-lsr", "-DOPWRIGHT_BUILTINS")
-# What a compiler has to know: vectors as wide as the flags allow, and for a flag of TUNING the instructions of lanes.h,
-# left out without that flag: who knows the vectors has them, and immintrin.h is long to read.
+# Either makes a compiler spill accumulators of a tile: predictive commoning gcc, the reduction of addresses in loops
+# clang; either nearly halves the speed of a tile.
+TUNING = ("-fno-predictive-commoning", "-mllvm -disable-lsr")
+# What a compiler has to know: vectors as wide as the flags allow. Who knows these has the instructions of lanes.h.
 PROBE = """#include "widths.h"
-#ifdef OPWRIGHT_BUILTINS
-#include "lanes.h"
-#endif
 hvec narrowed(vec v) { return __builtin_convertvector((uvec)v, hvec); }
 """
 # Left out of -O2 for the sake of the first call, where they gain nothing: gcc compiles tiles in 0.8 of the time, and

@@ -6,17 +6,15 @@ import shutil
 import subprocess
 import sys
 
-import numpy as np
 import opwright_kernels as ok
 import pytest
-from opwright_kernels import _build, _engine, _isa, _load, _units
+from opwright_kernels import _build, _isa, _load, _units
 from support.units import PACKAGES, entries, make_unit
 
 if not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
     pytest.skip("a C compiler is missing", allow_module_level=True)
 pytestmark = pytest.mark.usefixtures("cache")
 BEST = next(isa.name for isa in _isa.usable(_isa.ISAS) if not isa.fast or "f32" in isa.dtypes)  # for f32
-FLOATS = [(label, isa) for isa in _isa.usable(_isa.ISAS) for label in isa.dtypes if label != "bytes"]
 
 
 @pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
@@ -42,72 +40,6 @@ def test_flags_for_speed_are_left_out_where_the_probe_is_not_taken_with_them(uni
 
 
 # Everything that lanes.h has an instruction for, of the elements at `from` and the floats at `numbers`.
-LANES = """
-#include "lanes.h"
-
-void all_of(const elem *from, const float *numbers, const int32_t *places, elem *to, float *sums);
-void all_of(const elem *from, const float *numbers, const int32_t *places, elem *to, float *sums) {
-    ivec at;
-    memcpy(&at, places, sizeof at);
-    for (int64_t n = 0; n <= LANES; n++, sums += 8 * LANES, to += 2 * LANES) {
-        vec_store_part(sums, vec_load_part(numbers, n), n);
-        vec_store(sums + LANES, vec_pick(vec_load(numbers), at));
-        vec_store(sums + 2 * LANES, elem_load(from + n));
-        vec_store(sums + 3 * LANES, elem_load_part(from + n, n));
-        sums[4 * LANES] = uvec_any((uvec)vec_load_part(numbers, n));
-#if OPWRIGHT_WINDOWS
-        vec_store(sums + 5 * LANES, elem_load_window(from, window_of(n / 2, n)));
-#endif
-#if OPWRIGHT_PAIRS
-        const uvec pairs = pairs_load_part(from, 2 * n);
-        vec_store(sums + 6 * LANES, dot_pairs(vec_load(numbers), pairs, pairs_load_part(from + n, n)));
-#endif
-        elem_store_part(to, vec_load(numbers) * (float)n, n);
-        elem_stream(to + LANES, vec_load(numbers) * (float)n);
-    }
-    stream_end();
-}
-"""
-
-
-@pytest.mark.parametrize(("label", "isa"), FLOATS)
-def test_builtins_of_the_compiler_give_the_bits_of_the_intrinsics(label, isa, tmp_path):
-    engine = _engine.unit(isa, label, "plain.c")
-    (tmp_path / "lanes.c").write_text(LANES)
-    element = "float" if label == "f32" else "uint16_t"
-    cdef = (
-        f"void all_of(const {element} *from, const float *numbers, const int32_t *places, {element} *to, float *sums);"
-    )
-    values = np.random.default_rng(1).normal(size=64).astype(np.float32)
-    values[[3, 9, 33]] = np.inf, np.nan, 1e-40
-    halves = np.random.default_rng(2).integers(0, 2**16, 64, dtype=np.uint16)
-    source = values if label == "f32" else halves
-    results = []
-    for tuning in (engine.tuning, tuple(flag for flag in engine.tuning if flag != "-DOPWRIGHT_BUILTINS")):
-        unit = dataclasses.replace(engine, name="lanes", cdef=cdef, sources=(tmp_path / "lanes.c",), tuning=tuning)
-        library = _load.load(unit)
-        assert library.log.read_text().count("-DOPWRIGHT_BUILTINS") <= (tuning == engine.tuning)
-        sums, room = np.zeros((17, 128), np.float32), np.zeros(17 * 32 * source.itemsize + 64, np.uint8)
-        start = -room.ctypes.data % 64  # streams want whole lines
-        to = room[start : start + 17 * 32 * source.itemsize].view(source.dtype)
-        places = np.arange(16, dtype=np.int32)[::-1] % 4
-        buffers = [
-            library.ffi.from_buffer(f"{kind}[]", array)
-            for kind, array in (
-                (element, source),
-                ("float", values),
-                ("int32_t", places),
-                (element, to),
-                ("float", sums),
-            )
-        ]
-        library.lib.all_of(*buffers)
-        assert sums.any()
-        assert to.any()
-        results.append(sums.tobytes() + to.tobytes())
-    assert results[0] == results[1]
-
-
 CALL = """
 
 

@@ -22,6 +22,13 @@
 #include <avx512bwintrin.h>
 #include <avx512dqintrin.h>
 #include <avx512vlbwintrin.h>
+#if defined(__AVX512VNNI__)
+#include <avx512vnniintrin.h>
+#endif
+#if defined(__AVX512BF16__)
+#include <avx512bf16vlintrin.h>
+#include <avx512bf16intrin.h>
+#endif
 #endif
 #undef _IMMINTRIN_H_INCLUDED // each part has a guard of its own: who wants the whole still gets it
 #endif

@@ -11,7 +11,7 @@
 #include "widths.h"
 
 #if defined(__AVX2__)
-#include "intrinsics.h"
+#include "opwright_intrinsics.h"
 #elif defined(__ARM_NEON) && defined(OPWRIGHT_F16)
 #include <arm_neon.h>
 #endif
