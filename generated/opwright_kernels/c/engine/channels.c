@@ -371,17 +371,8 @@ static void finish_row(const solve *s, const float *from, int64_t pitch, sum_cel
         return;
     }
     for (int64_t l = 0; l < lanes; l += LANES)
-        for (int64_t x = 0; x < pixels; x += LANES) {
-            const int64_t count = min(LANES, pixels - x);
-            vec v[LANES];
-            UNROLL for (int64_t i = 0; i < LANES; i++)
-                v[i] = i < count ? vec_load(from + (x + i) * pitch + l) : (vec){0};
-            vec_transpose(v);
-            sum_cell *to = out + l * s->out_c + x * step;
-            UNROLL for (int64_t i = 0; i < LANES; i++)
-                if (i < lanes - l)
-                    store_line(to + i * s->out_c, step, v[i], count);
-        }
+        for (int64_t x = 0; x < pixels; x += LANES)
+            store_turned(from + x * pitch + l, pitch, min(LANES, pixels - x), out + l * s->out_c + x * step, s->out_c, step, lanes - l);
 }
 
 // Sums of a panel's pixels for all images, `[pixel][image][lane]`, to the output.
@@ -435,9 +426,7 @@ INLINE vec either(uvec which, vec a, vec b) { return (vec)(((uvec)a & which) | (
 INLINE void spread_part(const call *c, const float *from, int64_t columns, vec alone, sum_cell *to, int64_t x, int64_t end,
                         bool streamed) {
     const int64_t step = c->p.s.axes[2].out_step, with_taps = c->p.with_taps;
-    ivec lane;
-    for (int i = 0; i < LANES; i++)
-        lane[i] = i;
+    const ivec lane = LANE_NUMBERS;
     int64_t r = x;
     if (x < columns)
         r = x % step, from += x / step * with_taps;

@@ -130,12 +130,10 @@ static void tiles_of(plan *p, bool registers) {
 }
 
 static void plan_of(plan *p, const opwright_contraction *contraction, int64_t workers) {
-    *p = (plan){.q = *contraction, .products = 1};
+    *p = (plan){.q = *contraction, .products = products_of(contraction)};
     opwright_contraction *q = &p->q;
     if (exchanges(q))
         exchange(q);
-    for (int64_t b = 0; b < q->batches; b++)
-        p->products *= q->batch[b];
     tiles_of(p, in_registers(q));
     const int64_t vector_bytes = p->chunk * LANES * UNIT_BYTES;
     p->alone = p->products > 1 && (workers <= 1 || p->products >= 2 * workers) &&

@@ -8,13 +8,6 @@
 #ifndef OPWRIGHT_CONTRACTION_BLOCKS_H
 #define OPWRIGHT_CONTRACTION_BLOCKS_H
 
-static int64_t products_of(const opwright_contraction *q) {
-    int64_t products = 1;
-    for (int64_t b = 0; b < q->batches; b++)
-        products *= q->batch[b];
-    return products;
-}
-
 // The plan of up to `rows` rows of one product. `q->batches` stay, for the first cells of a product. Fewer rows need no
 // more scratch: a block has few at the end of a product.
 static void block_plan_of(plan *p, const opwright_contraction *contraction, int64_t rows) {

@@ -49,6 +49,22 @@ INLINE ivec units_of(const uint8_t *from, bool is_signed, bool left) {
     return units;
 }
 
+// Where a term of windows lies, from the first.
+static inline int64_t term_place(const opwright_contraction *q, int64_t term) {
+    int64_t place = 0;
+    for (int64_t a = q->term_axes - 1; a >= 0; term /= q->term_extent[a], a--)
+        place += term % q->term_extent[a] * q->term_step[a];
+    return place;
+}
+
+// And the first term of a row of windows, of all axes of rows but the last `but`.
+static inline int64_t row_place(const opwright_contraction *q, int64_t row, int64_t but) {
+    int64_t place = 0;
+    for (int64_t a = q->row_axes - 1 - but; a >= 0; row /= q->row_extent[a], a--)
+        place += row % q->row_extent[a] * q->row_step[a];
+    return place;
+}
+
 // The sum of a unit's terms.
 INLINE int32_t unit_sum(int32_t unit, bool is_signed) {
     int32_t sum = 0;

@@ -33,6 +33,14 @@ static inline void exchange(opwright_contraction *q) {
     memcpy(q->right_batch, old.left_batch, sizeof q->right_batch);
 }
 
+// Entries of all batches.
+static inline int64_t products_of(const opwright_contraction *q) {
+    int64_t products = 1;
+    for (int64_t b = 0; b < q->batches; b++)
+        products *= q->batch[b];
+    return products;
+}
+
 // The first cells of a product's arrays.
 static inline void product_at(const opwright_contraction *q, int64_t product, int64_t *left, int64_t *right, int64_t *out) {
     *left = *right = *out = 0;

@@ -29,11 +29,8 @@ typedef struct tiny {
 } tiny;
 
 static bool tiny_fits(const opwright_contraction *q) {
-    int64_t products = 1;
-    for (int64_t b = 0; b < q->batches; b++)
-        products *= q->batch[b];
     const int64_t most = q->rows <= TINY_FEW_ROWS ? TINY_FEW : TINY_MAX;
-    return products > 1 && q->right_column == 1 && q->terms > 0 && q->terms <= TINY_TERMS && q->rows * q->columns * q->terms <= most;
+    return products_of(q) > 1 && q->right_column == 1 && q->terms > 0 && q->terms <= TINY_TERMS && q->rows * q->columns * q->terms <= most;
 }
 
 // Sums that are finished are put together first.

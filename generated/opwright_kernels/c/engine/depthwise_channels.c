@@ -213,16 +213,7 @@ static void pack_block(const void *context, int64_t block, int64_t worker) {
         pair_taps(to + k * LANES, p->taps[2], c->pair);
 }
 
-// Transposes a plane to channels last, and back.
-static void interleave(const elem *from, int64_t channel, int64_t lanes, int64_t count, bool units, elem *to) {
-    for (int64_t x = 0; x < count; x += LANES) {
-        vec v[LANES];
-        square_load(v, from + x, channel, lanes, min(LANES, count - x));
-        UNROLL for (int i = 0; i < LANES; i++) if (i < count - x)
-            units ? unit_store(to + (x + i) * LANES * UNIT_ELEMS, v[i]) : elem_store(to + (x + i) * LANES, v[i]);
-    }
-}
-
+// Transposes a plane of channels last back.
 static void separate(const sum_cell *from, int64_t channel, int64_t lanes, int64_t count, sum_cell *to) {
     for (int64_t x = 0; x < count; x += LANES) {
         vec v[LANES];
@@ -307,46 +298,51 @@ static sheet sheet_of(const solve *s) {
     return to;
 }
 
-INLINE void sheet_store(const bool units, elem *to, vec v) {
+// Stores the input of one position; `pairs`: as the first of a pair.
+INLINE void put_input(const bool units, const bool pairs, elem *to, vec v) {
     if (!units)
         elem_store(to, v);
     else
-        unit_store(to, OPWRIGHT_PAIRS ? pair_of(v, (vec){0}) : v);
+        unit_store(to, pairs ? pair_of(v, (vec){0}) : v);
 }
 
-INLINE void fill_sheet(const bool units, const solve *s, const sheet *c, const elem *in, int64_t lanes, elem *to) {
+// `lanes` channels of a tensor, which lie `channel` apart, to rows of positions `step` apart, with `gap` between rows.
+INLINE void copy_block(const bool units, const bool pairs, const int64_t size[3], const int64_t x[3], int64_t channel, int64_t lanes,
+                       const elem *from, int64_t step, int64_t gap, elem *to) {
+    const int64_t rows = size[0] * size[1], width = size[2];
+    if (channel == 1) {
+        for (int64_t row = 0; row < rows; row++, to += gap)
+            for (int64_t w = 0; w < width; w++, to += step)
+                put_input(units, pairs, to, lanes_load(from + row / size[1] * x[0] + row % size[1] * x[1] + w * x[2], true, lanes));
+        return;
+    }
+    int64_t left = width;
+    for (int64_t at = 0, count = rows * width; at < count; at += LANES) {
+        vec v[LANES];
+        square_load(v, from + at, channel, lanes, min(LANES, count - at));
+        UNROLL for (int i = 0; i < LANES; i++) if (i < count - at) {
+            put_input(units, pairs, to, v[i]);
+            to += step;
+            if (--left == 0)
+                left = width, to += gap;
+        }
+    }
+}
+
+INLINE void fill_sheet(const bool units, const solve *s, const sheet *c, const elem *in, int64_t lanes, elem *first) {
     const int64_t *size = s->backward ? s->problem->small : s->problem->big, rows = size[0] * size[1], width = size[2];
     const int64_t step = c->x[2];
     vec zero = {0};
     PIN(zero); // or gcc calls memset, for a vector or two
-    elem *first = to;
     for (int64_t row = 0; row < rows; row++) {
-        elem *line = to + row * c->x[1];
+        elem *line = first + row * c->x[1];
         for (int64_t w = 0; w < c->left; w++)
-            sheet_store(units, line + w * step, zero);
+            put_input(units, false, line + w * step, zero);
         for (int64_t w = c->left + width; w < c->width; w++)
-            sheet_store(units, line + w * step, zero);
+            put_input(units, false, line + w * step, zero);
     }
-    to += c->left * step;
-    if (channels_last(s->problem)) {
-        for (int64_t d = 0; d < size[0]; d++)
-            for (int64_t h = 0; h < size[1]; h++, to += c->x[1])
-                for (int64_t w = 0; w < width; w++)
-                    sheet_store(units, to + w * step,
-                                lanes_load(in + d * s->in_x[0] + h * s->in_x[1] + w * s->in_x[2], true, lanes));
-    } else {
-        int64_t left = width;
-        for (int64_t x = 0, count = rows * width; x < count; x += LANES) {
-            vec v[LANES];
-            square_load(v, in + x, s->in_c, lanes, min(LANES, count - x));
-            UNROLL for (int i = 0; i < LANES; i++) if (i < count - x) {
-                sheet_store(units, to, v[i]);
-                to += step;
-                if (--left == 0)
-                    left = width, to += (c->width - width) * step;
-            }
-        }
-    }
+    copy_block(units, OPWRIGHT_PAIRS, size, s->in_x, channels_last(s->problem) ? 1 : s->in_c, lanes, in, step,
+               (c->width - width) * step, first + c->left * step);
     for (int64_t row = 0; c->pair != 0 && row < rows; row++)
         for (int64_t w = 0; w + c->pair < c->width; w++) {
             elem *at = first + row * c->x[1] + w * step;
@@ -453,19 +449,6 @@ static int64_t own_bytes(const opwright_problem *p) {
     return w_copied(p) ? (plane_bytes(p->big) + plane_bytes(p->small)) * w_elems(p) : 0;
 }
 
-// `lanes` channels of a plane whose channels come last.
-static void gather(const elem *from, const int64_t size[3], const int64_t x[3], int64_t lanes, bool units,
-                   elem *to) {
-    for (int64_t d = 0; d < size[0]; d++)
-        for (int64_t h = 0; h < size[1]; h++) {
-            const elem *row = from + d * x[0] + h * x[1];
-            for (int64_t w = 0; w < size[2]; w++, to += units ? LANES * UNIT_ELEMS : LANES) {
-                const vec v = lanes_load(row + w * x[2], true, lanes);
-                units ? unit_store(to, v) : elem_store(to, v);
-            }
-        }
-}
-
 enum { SUM_PIXELS = 128, W_BLOCKS = 16 }; // of a round; of a task
 
 // All taps over rows [row, end) of one image and `G` channels.
@@ -533,12 +516,13 @@ static void w_task(const void *context, int64_t task, int64_t worker) {
     elem *small = (elem *)(void *)((char *)big + plane_bytes(p->big) * w_elems(p));
     const opwright_problem q = interleaved(p, LANES, LANES * w_elems(p));
     for (int64_t n = chunk * c->rows; n < min(p->N, (chunk + 1) * c->rows); n++) {
-        if (channels_last(p)) {
-            gather(c->big + n * p->big_n + g, p->big, p->big_x, channels, units, big);
-            gather(c->small + n * p->small_n + g, p->small, p->small_x, channels, units, small);
+        const elem *from_big = c->big + n * p->big_n + g * p->big_c, *from_small = c->small + n * p->small_n + g * p->small_c;
+        if (units) {
+            copy_block(UNIT_ELEMS > 1, false, p->big, p->big_x, p->big_c, channels, from_big, LANES * UNIT_ELEMS, 0, big);
+            copy_block(UNIT_ELEMS > 1, false, p->small, p->small_x, p->small_c, channels, from_small, LANES * UNIT_ELEMS, 0, small);
         } else {
-            interleave(c->big + n * p->big_n + g * p->big_c, p->big_c, channels, volume(p->big), units, big);
-            interleave(c->small + n * p->small_n + g * p->small_c, p->small_c, channels, volume(p->small), units, small);
+            copy_block(false, false, p->big, p->big_x, p->big_c, channels, from_big, LANES, 0, big);
+            copy_block(false, false, p->small, p->small_x, p->small_c, channels, from_small, LANES, 0, small);
         }
         if (!channels_last(p) && p->N * p->big_n > FAR && n + 1 < p->N) {
             prefetch(c->big + (n + 1) * p->big_n + g * p->big_c, channels * volume(p->big) * (int64_t)sizeof(elem), 0);

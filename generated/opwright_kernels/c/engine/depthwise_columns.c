@@ -29,14 +29,6 @@ enum {
     FEW_TAPS = 9,
     AHEAD = 8192 / sizeof(elem), // elements that are prefetched
 };
-#if LANES == 16
-#define EACH_LANE(f)                                                                                                   \
-    f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)
-#elif LANES == 8
-#define EACH_LANE(f) f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)
-#else
-#define EACH_LANE(f) f(0), f(1), f(2), f(3)
-#endif
 #define EVEN_LANE(i) 2 * (i)
 #define ODD_LANE(i) 2 * (i) + 1
 #define ZIP_LOW(i) ((i) & 1 ? LANES + (i) / 2 : (i) / 2)

@@ -29,6 +29,19 @@ INLINE ivec ivec_load(const int32_t *p) {
     return v;
 }
 INLINE void ivec_store(int32_t *p, ivec v) { memcpy(p, &v, sizeof v); }
+
+#if LANES == 16
+#define EACH_LANE(f) \
+    f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)
+#elif LANES == 8
+#define EACH_LANE(f) f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)
+#elif LANES == 4
+#define EACH_LANE(f) f(0), f(1), f(2), f(3)
+#else
+#define EACH_LANE(f) f(0), f(1)
+#endif
+#define SAME_LANE(i) (i)
+#define LANE_NUMBERS ((ivec){EACH_LANE(SAME_LANE)})
 INLINE void clear(real *to, int64_t n) { memset(to, 0, (size_t)max(n, 0) * sizeof *to); }
 
 // The first n of LANES cells, the others 0; nothing past them is read.
@@ -36,11 +49,11 @@ INLINE vec vec_load_part(const real *p, int64_t n) {
 #if defined(OPWRIGHT_F64) && defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) // which sees no masked loads
     return (vec)_mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), p);
 #elif defined(OPWRIGHT_F64) && defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
-    return (vec)_mm256_maskload_pd(p, (__m256i)((ivec){0, 1, 2, 3} < n));
+    return (vec)_mm256_maskload_pd(p, (__m256i)(LANE_NUMBERS < n));
 #elif defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
     return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), (const float *)(const void *)p);
 #elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
-    return (vec)_mm256_maskload_ps((const float *)(const void *)p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n));
+    return (vec)_mm256_maskload_ps((const float *)(const void *)p, (__m256i)(LANE_NUMBERS < (int32_t)n));
 #else
     vec v = {0};
     memcpy(&v, p, (size_t)n * sizeof *p);
@@ -52,11 +65,11 @@ INLINE void vec_store_part(real *p, vec v, int64_t n) {
 #if defined(OPWRIGHT_F64) && defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
     _mm512_mask_storeu_pd(p, (__mmask8)((1u << n) - 1), (__m512d)v);
 #elif defined(OPWRIGHT_F64) && defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
-    _mm256_maskstore_pd(p, (__m256i)((ivec){0, 1, 2, 3} < n), (__m256d)v);
+    _mm256_maskstore_pd(p, (__m256i)(LANE_NUMBERS < n), (__m256d)v);
 #elif defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
     _mm512_mask_storeu_ps((float *)(void *)p, (__mmask16)((1u << n) - 1), (__m512)v);
 #elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
-    _mm256_maskstore_ps((float *)(void *)p, (__m256i)((ivec){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n), (__m256)v);
+    _mm256_maskstore_ps((float *)(void *)p, (__m256i)(LANE_NUMBERS < (int32_t)n), (__m256)v);
 #else
     memcpy(p, &v, (size_t)n * sizeof *p);
 #endif
@@ -244,7 +257,7 @@ INLINE window window_of(int64_t first, int64_t end) {
 #define OPWRIGHT_WINDOWS 1
 typedef ivec window;
 INLINE window window_of(int64_t first, int64_t end) {
-    const ivec lane = {0, 1, 2, 3, 4, 5, 6, 7};
+    const ivec lane = LANE_NUMBERS;
     return (lane >= (int32_t)min(max(first, 0), LANES)) & (lane < (int32_t)max(min(end, LANES), 0));
 }
 #else

@@ -8,13 +8,8 @@
 
 #include "weights_plan.h"
 
-#if LANES == 16
-#define EVERY_OTHER_LANE 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
-#elif LANES == 8
-#define EVERY_OTHER_LANE 0, 2, 4, 6, 9, 11, 13, 15
-#else
-#define EVERY_OTHER_LANE 0, 2, 5, 7
-#endif
+// Every other lane of a vector, and of one that begins with the last lane of the first.
+#define OTHER_LANE(i) 2 * (i) + ((i) >= LANES / 2)
 
 // The first n of LANES elements, `spacing` apart. Loading every second element of rows of 14 one by one made 1x1 of
 // stride 2 take 1.25 times as long.
@@ -28,7 +23,7 @@ INLINE vec load_spaced(const elem *from, int64_t spacing, int64_t n) {
         const vec second = behind == LANES ? elem_load(from + LANES - 1)
                            : behind > 0    ? elem_load_part(from + LANES - 1, behind)
                                            : (vec){0};
-        return SHUFFLE(first, second, EVERY_OTHER_LANE);
+        return SHUFFLE(first, second, EACH_LANE(OTHER_LANE));
     }
     elem some[LANES] = {0};
     if (n == LANES) {
@@ -48,8 +43,8 @@ INLINE void put(float *to, vec v, int64_t n) {
 }
 
 #if OPWRIGHT_PAIRS
-#define EVERY_SECOND(i) (i), 2 + (i), 4 + (i), 6 + (i), 8 + (i), 10 + (i), 12 + (i), 14 + (i), \
-                        16 + (i), 18 + (i), 20 + (i), 22 + (i), 24 + (i), 26 + (i), 28 + (i), 30 + (i)
+#define EVEN_LANE(i) 2 * (i)
+#define ODD_LANE(i) 2 * (i) + 1
 
 // The first n of 2 * LANES elements, the others 0; nothing past them is read.
 INLINE uvec load_halves(const elem *from, int64_t n) {
@@ -92,7 +87,7 @@ INLINE vec load_words(const elem *from, int64_t spacing, int64_t n, words pairin
         const int64_t there = 4 * n - 1 - 2 * pairing.half;
         const uvec first = load_halves(from, there) & 0xffffu;
         const uvec second = load_halves(from + 2 * LANES - 1, there - 2 * LANES + 1) >> 16;
-        return (vec)(SHUFFLE(first, second, EVERY_SECOND(0)) | SHUFFLE(first, second, EVERY_SECOND(1)) << 16);
+        return (vec)(SHUFFLE(first, second, EACH_LANE(EVEN_LANE)) | SHUFFLE(first, second, EACH_LANE(ODD_LANE)) << 16);
     }
     if (pairing.pairs) {
         const vec first = load_spaced(from, spacing, n);

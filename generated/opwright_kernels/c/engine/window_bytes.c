@@ -70,9 +70,7 @@ static int64_t taps_beside(const opwright_contraction *q) {
 }
 
 static plan plan_of(const opwright_contraction *q, int64_t workers) {
-    plan p = {.q = *q, .products = 1};
-    for (int64_t b = 0; b < q->batches; b++)
-        p.products *= q->batch[b];
+    plan p = {.q = *q, .products = products_of(q)};
     p.line = q->row_axes > 0 ? q->row_extent[q->row_axes - 1] : 1;
     p.parts = ceil_div(p.line, MAX_WINDOWS);
     p.tiles = q->rows / max(1, p.line) * p.parts;
@@ -234,9 +232,7 @@ static void block_task(const void *context, int64_t task, int64_t worker) {
         o.cells = p->stored ? min(LANES, cells - (v + width - 1) * LANES) : LANES;
         for (int64_t t = tile; t < last; t++) {
             const int64_t part = t % p->parts * p->line / p->parts, height = (t % p->parts + 1) * p->line / p->parts - part;
-            int64_t from = left + part * step;
-            for (int64_t a = q->row_axes - 2, rest = t / p->parts; a >= 0; rest /= q->row_extent[a], a--)
-                from += rest % q->row_extent[a] * q->row_step[a];
+            const int64_t from = left + part * step + row_place(q, t / p->parts, 1);
             o.windows = c->left + from * CELL;
             o.to = to + (t / p->parts * p->line + part - row) * o.to_row + v * LANES;
             tiles[width][height](&o);
@@ -268,12 +264,8 @@ void OPWRIGHT_NAME(window)(const void *problem, const void *given_left, const vo
     c.columns = (int32_t *)(void *)(c.packed + p.units * p.vectors);
     c.starts = (int64_t *)(void *)((char *)c.packed + p.packed_bytes);
     c.workers = (char *)c.starts + whole_lines(p.runs * 8);
-    for (int64_t r = 0; r < p.runs; r++) {
-        int64_t rest = r * p.run, at = 0;
-        for (int64_t a = q->term_axes - 1; a >= 0; rest /= q->term_extent[a], a--)
-            at += rest % q->term_extent[a] * q->term_step[a];
-        c.starts[r] = at * CELL;
-    }
+    for (int64_t r = 0; r < p.runs; r++)
+        c.starts[r] = term_place(q, r * p.run) * CELL;
     const int64_t all = copied_cells(&q->left), length = q->left.axes ? q->left.extent[q->left.axes - 1] : 1;
     c.copies = (copying){&q->left, first, copy, length, all / max(1, length), max(1, COPIED_CELLS / max(1, length))};
     opwright_run(team, left_task, &c, ceil_div(c.copies.lines, c.copies.each));

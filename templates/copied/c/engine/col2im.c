@@ -271,9 +271,7 @@ static void multiply_lines(const plan *p, const unit *weights, const unit *input
 
 // One row of sums: outputs [column0, column0 + count) of one phase and channel.
 static void add_terms(const block *b, int64_t terms, int64_t product, int64_t count, vec bias, float *to) {
-    ivec lane;
-    for (int i = 0; i < LANES; i++)
-        lane[i] = i;
+    const ivec lane = LANE_NUMBERS;
     for (int64_t x = 0; x < count; x += LANES) {
         vec sum = {0};
         for (const term *t = b->terms; t != b->terms + terms; t++) {

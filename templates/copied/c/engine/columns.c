@@ -273,9 +273,7 @@ INLINE void copy_close(const plan *p, const elem *row, int64_t low, int64_t coun
     const solve *s = &p->s;
     const int64_t step = s->axes[2].in_step, pixel = distance / step, extent = s->axes[2].in;
     const int64_t there = (extent - 1) * pixel + s->reduced; // elements of the row
-    ivec every;
-    for (int i = 0; i < LANES; i++)
-        every[i] = (int32_t)(i * distance);
+    const ivec every = LANE_NUMBERS * (int32_t)distance;
     for (int64_t x = 0; x * step < count; x += LANES) {
         const int64_t first = (low + x * step) * pixel, end = first + distance * LANES;
         const elem *from = row + first;
@@ -327,9 +325,7 @@ static void copy_line(const block *b, const elem *row, int64_t channels, int64_t
         return;
     }
     memset(to, 0, (size_t)(step * p->part_step) * sizeof *to);
-    ivec every;
-    for (int i = 0; i < LANES; i++)
-        every[i] = (int32_t)(i * step);
+    const ivec every = LANE_NUMBERS * (int32_t)step;
     for (int64_t x = 0; x * step < count; x += LANES) {
         const int64_t column = low + x * step;
         if (s->in_x[2] == 1 && step > 1 && step <= MAX_STEP && column >= 0 && column + step * LANES <= extent) {
@@ -461,16 +457,8 @@ static void finish(const float *from, int64_t pitch, int64_t rows, int64_t colum
                 store_line(to + m * row_step + x * q_step, q_step, vec_load(from + m * pitch + x), count);
             continue;
         }
-        for (int64_t first = 0; first < rows; first += LANES) {
-            const int64_t here = min(LANES, rows - first);
-            vec v[LANES];
-            UNROLL for (int64_t m = 0; m < LANES; m++)
-                v[m] = m < here ? vec_load(from + (first + m) * pitch + x) : (vec){0};
-            vec_transpose(v);
-            UNROLL for (int64_t i = 0; i < LANES; i++)
-                if (i < count)
-                    sum_store_part(to + (x + i) * q_step + first, v[i], here);
-        }
+        for (int64_t m = 0; m < rows; m += LANES)
+            store_turned(from + m * pitch + x, pitch, min(LANES, rows - m), to + x * q_step + m, q_step, 1, count);
     }
 }
 

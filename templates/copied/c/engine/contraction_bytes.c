@@ -59,12 +59,10 @@ static bool exchanges(const opwright_contraction *q) {
 }
 
 static void plan_of(plan *p, const opwright_contraction *contraction, int64_t workers) {
-    *p = (plan){.q = *contraction, .products = 1};
+    *p = (plan){.q = *contraction, .products = products_of(contraction)};
     opwright_contraction *q = &p->q;
     if (exchanges(q))
         exchange(q);
-    for (int64_t b = 0; b < q->batches; b++)
-        p->products *= q->batch[b];
     p->left_zero = (int32_t)q->left_zero + (SHIFTED && q->left_signed ? 128 : 0);
     p->right_zero = (int32_t)q->right_zero - (SHIFTED && !q->right_signed ? 128 : 0);
     p->run = q->term_axes > 0 && q->term_step[q->term_axes - 1] == 1 ? q->term_extent[q->term_axes - 1] : 1;
@@ -102,17 +100,6 @@ static int64_t panel_width(int64_t v, int64_t vectors) { return min(WIDE, vector
 
 static int64_t chunk_units(const plan *p, int64_t chunk) { return min(CHUNK, p->units - chunk * CHUNK); }
 
-// Where the runs of a gathered row begin.
-static void find_runs(const plan *p, int64_t *runs) {
-    const opwright_contraction *q = &p->q;
-    for (int64_t r = 0; r < q->terms / p->run; r++) {
-        int64_t rest = r * p->run;
-        runs[r] = 0;
-        for (int64_t a = q->term_axes - 1; a >= 0; rest /= q->term_extent[a], a--)
-            runs[r] += rest % q->term_extent[a] * q->term_step[a];
-    }
-}
-
 // Rows [row, row + rows) of the terms of a chunk, run by run.
 static void gather_left(const call *c, const uint8_t *left, int64_t chunk, int64_t row, int64_t rows, int32_t *to) {
     const plan *p = c->p;
@@ -122,9 +109,7 @@ static void gather_left(const call *c, const uint8_t *left, int64_t chunk, int64
     uint8_t room[CHUNK * GROUP + LANES * GROUP + OVER];
     for (int64_t m = 0; m < rows; m++, to += PITCH) {
         uint8_t *const terms = GROUP == 4 ? (uint8_t *)to : room; // units are their terms: a row has room for what is copied past it
-        const uint8_t *from = left;
-        for (int64_t a = q->row_axes - 1, rest = row + m; a >= 0; rest /= q->row_extent[a], a--)
-            from += rest % q->row_extent[a] * q->row_step[a];
+        const uint8_t *const from = left + row_place(q, row + m, 0);
         int64_t before = first % p->run;
         const int64_t *run = c->runs + first / p->run;
         for (int64_t t = 0, length; t < count; t += length, before = 0, run++) {
@@ -360,8 +345,8 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
         opwright_run(team, few_task, &f, p.products * f.stretches);
         return;
     }
-    if (p.q.term_axes > 0)
-        find_runs(&p, runs);
+    for (int64_t r = 0; p.q.term_axes > 0 && r < p.q.terms / p.run; r++)
+        runs[r] = term_place(&p.q, r * p.run);
     scratch = (char *)runs + runs_bytes(&p);
     const sink whole = {out, 0, finish, context};
     call c = {.p = &p, .left = left, .right = right, .out = whole, .packed = scratch, .runs = runs};

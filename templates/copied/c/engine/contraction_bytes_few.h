@@ -13,8 +13,6 @@ enum {
     FEW_ROWS = 8,
     FEW_COLUMNS = 1024,   // of a task where columns lie side by side
     FEW_UNITS = 4,        // units of such columns that are read at the same time
-    FEW_CHAINS = 4,       // independent sums of one column
-    FEW_SHARING = 4,      // columns that share the loads of left, and rows those of right, where terms are contiguous
     FEW_SHARED = 64,      // minimum columns for a copy of left
     FEW_BYTES = 64 << 10, // of right that a task reads, at least
 };
@@ -140,65 +138,22 @@ INLINE void few_beside(const few *f, const uint8_t *right, int64_t count, const 
         }
 }
 
-// LANES units of a column; behind its terms are zeros.
-INLINE ivec few_load(const uint8_t *from, int64_t terms, bool is_signed) {
+// LANES units of a column's terms.
+INLINE ivec few_load(const opwright_contraction *q, const uint8_t *from) { return units_of(from, q->right_signed, false); }
+INLINE ivec few_load_part(const opwright_contraction *q, const uint8_t *from, int64_t terms) {
     uint8_t part[LANES * GROUP];
-    if (terms >= LANES * GROUP)
-        return units_of(from, is_signed, false);
-    memset(part, SHIFTED && !is_signed ? 0x80 : 0, sizeof part);
+    memset(part, SHIFTED && !q->right_signed ? 0x80 : 0, sizeof part); // zeros, behind them
     memcpy(part, from, (size_t)terms);
-    return units_of(part, is_signed, false);
+    return few_load(q, part);
 }
-
-// Sums of columns over lanes. One column at a time is a single stream through memory, which is the bottleneck of few rows.
-INLINE void few_lanes(const few *f, const uint8_t *right, const int32_t *left, int32_t *sums, int rows, int columns, int chains) {
-    const opwright_contraction *q = f->q;
-    const int64_t step = LANES * GROUP;
-    ivec sum[FEW_SHARING][FEW_SHARING][FEW_CHAINS];
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++) UNROLL for (int a = 0; a < chains; a++)
-        sum[r][c][a] = (ivec){0};
-    for (int64_t t = 0; t < q->terms; t += chains * step)
-        UNROLL for (int a = 0; a < chains; a++) {
-            const int64_t at = t + a * step, there = q->terms - at;
-            if (there <= 0)
-                break;
-            ivec x[FEW_SHARING];
-            UNROLL for (int c = 0; c < columns; c++) x[c] = few_load(right + c * q->right_column + at, there, q->right_signed);
-            UNROLL for (int r = 0; r < rows; r++) {
-                const ivec l = ivec_load(left + r * f->pitch + at / GROUP);
-                UNROLL for (int c = 0; c < columns; c++) sum[r][c][a] = dotted(sum[r][c][a], l, x[c]);
-            }
-        }
-    UNROLL for (int r = 0; r < rows; r++) {
-        ivec whole[FEW_SHARING];
-        UNROLL for (int c = 0; c < columns; c++) {
-            whole[c] = sum[r][c][0];
-            UNROLL for (int a = 1; a < chains; a++) whole[c] += sum[r][c][a];
-        }
-        const ivec added = add_lanes(whole, columns);
-        memcpy(sums + r * FEW_COLUMNS, &added, (size_t)columns * sizeof *sums);
-    }
-}
-
-// Columns whose terms are contiguous.
-INLINE void few_laned(const few *f, const uint8_t *right, int64_t count, const int32_t *left, int32_t *sums, int rows) {
-    const int64_t column = f->q->right_column;
-    int64_t n = 0;
-    for (; rows > 2 && n + FEW_SHARING <= count; n += FEW_SHARING)
-        few_lanes(f, right + n * column, left, sums + n, rows, FEW_SHARING, 1);
-    for (; n < count; n++)
-        few_lanes(f, right + n * column, left, sums + n, rows, 1, FEW_CHAINS);
-}
+#include "contraction_few_lanes.h"
 
 typedef void few_function(const few *, const uint8_t *right, int64_t count, const int32_t *left, int32_t *sums);
-#define FEW(KIND, ROWS)                                                                                                \
-    static void few_##KIND##_##ROWS(const few *f, const uint8_t *right, int64_t count, const int32_t *left, int32_t *sums) { \
-        few_##KIND(f, right, count, left, sums, ROWS);                                                                 \
+#define FEW(ROWS)                                                                                                      \
+    static void few_beside_##ROWS(const few *f, const uint8_t *right, int64_t count, const int32_t *left, int32_t *sums) { \
+        few_beside(f, right, count, left, sums, ROWS);                                                                 \
     }
-FEW(laned, 1) FEW(laned, 2) FEW(laned, 3) FEW(laned, 4)
-FEW(beside, 1) FEW(beside, 2) FEW(beside, 3) FEW(beside, 4) FEW(beside, 5) FEW(beside, 6) FEW(beside, 7) FEW(beside, 8)
-FEW(beside, 9)
-static few_function *const FEW_LANED[] = {0, few_laned_1, few_laned_2, few_laned_3, few_laned_4};
+FEW(1) FEW(2) FEW(3) FEW(4) FEW(5) FEW(6) FEW(7) FEW(8) FEW(9)
 static few_function *const FEW_BESIDE[] = {0, few_beside_1, few_beside_2, few_beside_3, few_beside_4,
                                            few_beside_5, few_beside_6, few_beside_7, few_beside_8, few_beside_9};
 
@@ -228,16 +183,13 @@ static void few_task(const void *context, int64_t task, int64_t worker) {
     for (int64_t u = 0; u < f->pitch && f->rows > q->rows; u++)
         left[q->rows * f->pitch + u] = GROUP == 4 ? 0x01010101 : 0x00010001;
     for (int64_t n = first; n < last; n += FEW_COLUMNS) {
-        const int64_t count = min(FEW_COLUMNS, last - n), each = f->rows <= FEW_SHARING ? count : FEW_SHARING;
+        const int64_t count = min(FEW_COLUMNS, last - n);
         const uint8_t *const right = f->right + right_at + n * q->right_column;
         if (q->right_column == 1) {
             memset(sums, 0, (size_t)(f->rows * FEW_COLUMNS) * sizeof *sums);
             FEW_BESIDE[f->rows](f, right, count, left, sums);
         } else
-            for (int64_t c = 0; c < count; c += each)
-                for (int64_t r = 0; r < f->rows; r += FEW_SHARING)
-                    FEW_LANED[min(FEW_SHARING, f->rows - r)](f, right + c * q->right_column, min(each, count - c),
-                                                             left + r * f->pitch, sums + r * FEW_COLUMNS + c);
+            few_laned_rows(q, right, count, left, f->pitch, sums, f->rows);
         few_put(f, out_at_, n, count, sums, off, worker);
     }
 }

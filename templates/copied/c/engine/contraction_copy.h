@@ -4,6 +4,7 @@
 #define OPWRIGHT_CONTRACTION_COPY_H
 
 #include "contraction.h"
+#include "opwright_numeric.h"
 #include "problem.h"
 #include "widths.h"
 
@@ -26,27 +27,9 @@ static int64_t copied_bytes(const opwright_copied *c) { return whole_lines(copie
 #endif
 
 #if defined(OPWRIGHT_WIDENS)
-// A half's value.
-static float half_value(uint16_t half) {
-    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
-    uint32_t bits = magnitude << 13;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    value *= 0x1p112f;
-    memcpy(&bits, &value, sizeof bits);
-    bits = (magnitude >= 0x7c00u ? magnitude << 13 | 0x7f800000u : bits) | sign;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 INLINE real widened_cell(int64_t wanted, const void *from, int64_t at) {
-    if (wanted == 2) {
-        const uint32_t bits = (uint32_t)((const uint16_t *)from)[at] << 16;
-        float value;
-        memcpy(&value, &bits, sizeof value);
-        return value;
-    }
-    return wanted == 3 ? half_value(((const uint16_t *)from)[at])
+    return wanted == 2 ? opwright_from_bf16(((const uint16_t *)from)[at])
+         : wanted == 3 ? opwright_from_f16(((const uint16_t *)from)[at])
          : wanted == 4 ? ((const int8_t *)from)[at]
          : wanted == 5 ? ((const uint8_t *)from)[at]
                        : ((const float *)from)[at];

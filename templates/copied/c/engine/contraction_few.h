@@ -22,9 +22,6 @@ enum {
     FEW_COLUMNS = VECTOR_BYTES == 64 ? 1024 : 4096, // of a task where columns lie side by side, so that right is read in long
     FEW_NARROW = 1024,   // runs: 1x4096x4096 f32 with 4096 of them 0.7 to 0.75 of the time (AMD Zen 3, gcc 12.2); and with more than
     FEW_STREAMED = 2,    // so many rows, whose sums stay in the first-level cache
-    FEW_CHAINS = 4,      // independent accumulators
-    FEW_STREAMS = VECTOR_BYTES == 64 ? 1 : 4, // columns that one or two rows read at the same time
-    FEW_SHARING = 4,     // columns that share the loads of left, and rows those of right, where terms are contiguous
     FEW_LEFT = 131072,   // cells of left that are read again for each column
     FEW_SHARED = 64,     // minimum columns for a copy of left
     FEW_TURNED = 256,    // the same if its terms lie apart: 8x4096x4096 bf16 takes 0.82 of the time of 64 (AMD Zen 5)
@@ -98,102 +95,26 @@ INLINE void few_beside(const opwright_contraction *q, const elem *right, int64_t
         few_terms(right + t * q->right_term, q->right_term, q->terms - t, count, left + t * rows, sums, rows, false);
 }
 
-enum { FEW_UNIT_TERMS = LANES * UNIT_CHANNELS }; // terms of a vector
-
 #if OPWRIGHT_PAIRS
-INLINE units few_load(const elem *p) { return units_load((const unit *)(const void *)p); }
-INLINE units few_load_part(const elem *p, int64_t n) { return pairs_load_part(p, n); }
+INLINE units few_load(const opwright_contraction *q, const elem *p) {
+    (void)q;
+    return units_load((const unit *)(const void *)p);
+}
+INLINE units few_load_part(const opwright_contraction *q, const elem *p, int64_t n) {
+    (void)q;
+    return pairs_load_part(p, n);
+}
 #else
-INLINE units few_load(const elem *p) { return elem_load(p); }
-INLINE units few_load_part(const elem *p, int64_t n) { return elem_load_part(p, n); }
+INLINE units few_load(const opwright_contraction *q, const elem *p) {
+    (void)q;
+    return elem_load(p);
+}
+INLINE units few_load_part(const opwright_contraction *q, const elem *p, int64_t n) {
+    (void)q;
+    return elem_load_part(p, n);
+}
 #endif
-
-// Sums of columns over lanes, with enough accumulators to hide the latency of additions. Left has rows of `pitch`
-// units, with zeros behind their terms. One column at a time is a single stream through memory, which is the bottleneck
-// of few rows: eight at a time read 9 GB/s in place of 22 (AMD Zen 4, gcc 12.2, 1 x 4096 x 4096, bf16). The next column
-// is prefetched meanwhile: 0.69 of the time, f32 0.82 (AMD Zen 5). Without AVX-512 it is FEW_STREAMS at a time: one reads
-// 8 GB/s, four 12 to 15 (AMD Zen 3, gcc 12.2, the same of f32). With more rows,
-// it is the loads of left: FEW_SHARING columns share them. A column adds in the same order whichever stands beside it.
-// Lanes of FEW_SHARING columns are added up at a time.
-INLINE void few_lanes(const elem *right, int64_t column, int64_t terms, const unit *left, int64_t pitch, vec (*sums)[FEW_SHARING],
-                      int rows, int columns, int chains) {
-    vec sum[FEW_SHARING][FEW_SHARING][FEW_CHAINS];
-    units x[FEW_SHARING];
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++) UNROLL for (int a = 0; a < chains; a++)
-        sum[r][c][a] = (vec){0};
-    int64_t t = 0;
-    for (; t + chains * FEW_UNIT_TERMS <= terms; t += chains * FEW_UNIT_TERMS)
-        UNROLL for (int a = 0; a < chains; a++) {
-            UNROLL for (int c = 0; c < columns; c++) {
-                const elem *const from = right + c * column + t + a * FEW_UNIT_TERMS;
-                if (columns == 1 && FEW_STREAMS == 1)
-                    __builtin_prefetch((const void *)((uintptr_t)from + (uintptr_t)column * sizeof *from));
-                x[c] = few_load(from);
-            }
-            UNROLL for (int r = 0; r < rows; r++) {
-                const units l = units_load(left + r * pitch + t / UNIT_CHANNELS + a * LANES);
-                UNROLL for (int c = 0; c < columns; c++) sum[r][c][a] = fused(sum[r][c][a], l, x[c]);
-            }
-        }
-    for (; t < terms; t += FEW_UNIT_TERMS) {
-        const int64_t there = min(FEW_UNIT_TERMS, terms - t);
-        UNROLL for (int c = 0; c < columns; c++) x[c] = few_load_part(right + c * column + t, there);
-        UNROLL for (int r = 0; r < rows; r++) {
-            const units l = units_load(left + r * pitch + t / UNIT_CHANNELS);
-            UNROLL for (int c = 0; c < columns; c++) sum[r][c][0] = fused(sum[r][c][0], l, x[c]);
-        }
-    }
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int c = 0; c < columns; c++) {
-        UNROLL for (int a = 1; a < chains; a++) sum[r][c][0] += sum[r][c][a];
-        sums[r][c] = sum[r][c][0];
-    }
-}
-
-// The sums of up to FEW_SHARING columns.
-INLINE void few_group(const elem *right, int64_t column, int64_t terms, int count, const unit *left, int64_t pitch, real *sums,
-                      int rows) {
-    vec sum[FEW_SHARING][FEW_SHARING] = {{{0}}};
-    // As many columns as have their sums in registers: with 16 of them, two beside 4 rows 4x4096x1024 f32 take 0.75 of the
-    // time, 6x2048x256 0.77; beside 3 rows 1.3.
-    const int together = VECTOR_BYTES == 64 || rows < FEW_SHARING ? FEW_SHARING : FEW_SHARING / 2;
-    const int chains = rows > 2 ? 1 : FEW_STREAMS == 1 ? FEW_CHAINS : FEW_STREAMS / 2 / rows;
-    if ((rows > 2 || FEW_STREAMS > 1) && count == FEW_SHARING)
-        UNROLL for (int c = 0; c < FEW_SHARING; c += together) {
-            vec some[FEW_SHARING][FEW_SHARING];
-            few_lanes(right + c * column, column, terms, left, pitch, some, rows, together, chains);
-            UNROLL for (int r = 0; r < rows; r++) UNROLL for (int b = 0; b < together; b++) sum[r][c + b] = some[r][b];
-        }
-    else
-        UNROLL for (int c = 0; c < count; c++) {
-            vec one[FEW_SHARING][FEW_SHARING];
-            few_lanes(right + c * column, column, terms, left, pitch, one, rows, 1, chains);
-            UNROLL for (int r = 0; r < rows; r++) sum[r][c] = one[r][0];
-        }
-    UNROLL for (int r = 0; r < rows; r++) {
-#if LANES == 2
-        UNROLL for (int c = 0; c < count; c++) sums[r * FEW_COLUMNS + c] = sum[r][c][0] + sum[r][c][1];
-#else
-        const vec added = add_lanes(sum[r], count);
-        memcpy(sums + r * FEW_COLUMNS, &added, (size_t)count * sizeof *sums);
-#endif
-    }
-}
-
-INLINE void few_laned(const opwright_contraction *q, const elem *right, int64_t count, const unit *left, real *sums, int rows) {
-    const int64_t column = q->right_column, terms = q->terms, pitch = few_pitch(q);
-    int64_t n = 0;
-    for (; n + FEW_SHARING <= count; n += FEW_SHARING, right += FEW_SHARING * column)
-        few_group(right, column, terms, FEW_SHARING, left, pitch, sums + n, rows);
-    for (; n < count; n++, right += column)
-        few_group(right, column, terms, 1, left, pitch, sums + n, rows);
-}
-
-#define LANED(ROWS)                                                                                                    \
-    static void few_lanes_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const unit *left,    \
-                                 real *sums) {                                                                        \
-        few_laned(q, right, count, left, sums, ROWS);                                                                  \
-    }
-LANED(1) LANED(2) LANED(3) LANED(4)
+#include "contraction_few_lanes.h"
 
 // The functions for a number of rows.
 #define FEW(ROWS)                                                                                                      \
@@ -205,10 +126,8 @@ FEW(1) FEW(2) FEW(3) FEW(4)
 FEW(5) FEW(6) FEW(7) FEW(8)
 
 typedef void few_beside_function(const opwright_contraction *, const elem *right, int64_t count, const real *left, real *sums);
-typedef void few_lanes_function(const opwright_contraction *, const elem *right, int64_t count, const unit *left, real *sums);
 static few_beside_function *const FEW_BESIDE[] = {0, few_beside_1, few_beside_2, few_beside_3, few_beside_4,
                                            few_beside_5, few_beside_6, few_beside_7, few_beside_8};
-static few_lanes_function *const FEW_LANES[] = {0, few_lanes_1, few_lanes_2, few_lanes_3, few_lanes_4};
 
 // The terms of a row of left, and a vector of zeros.
 static void few_row(const opwright_contraction *q, const elem *from, unit *to) {
@@ -258,10 +177,7 @@ static void few_task(const void *context, int64_t task, int64_t worker) {
                 clear(sums + r * FEW_COLUMNS, round_up(count, LANES));
             FEW_BESIDE[q->rows](q, right, count, terms, sums);
         } else
-            for (int64_t c = 0, each = q->rows <= FEW_SHARING ? FEW_COLUMNS : FEW_SHARING; c < count; c += each)
-                for (int64_t r = 0; r < q->rows; r += FEW_SHARING)
-                    FEW_LANES[min(FEW_SHARING, q->rows - r)](q, right + c * q->right_column, min(each, count - c),
-                                                             rows + r * pitch, sums + r * FEW_COLUMNS + c);
+            few_laned_rows(q, right, count, rows, pitch, sums, q->rows);
         for (int64_t r = 0; r < q->rows; r++)
             put_sums(q, &f->out, out_at_ + r * q->out_row + n * q->out_column, sums + r * FEW_COLUMNS, count, worker);
     }

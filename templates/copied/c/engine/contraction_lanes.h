@@ -135,10 +135,7 @@ static void laned_products(const opwright_contraction *q, int64_t axis, const el
     p.q.batch[axis] = 1;
     p.groups = ceil_div(p.lanes, LANED_VECTORS * LANES);
     p.row_blocks = ceil_div(q->rows, LANED_ROWS), p.column_blocks = ceil_div(q->columns, LANED_COLUMNS);
-    int64_t products = 1;
-    for (int64_t b = 0; b < p.q.batches; b++)
-        products *= p.q.batch[b];
-    opwright_run(team, laned_task, &p, products * p.column_blocks * p.row_blocks * p.groups);
+    opwright_run(team, laned_task, &p, products_of(&p.q) * p.column_blocks * p.row_blocks * p.groups);
 }
 
 #endif

@@ -134,6 +134,17 @@ static inline void list_turns(int64_t rows, ivec *turns) {
             turns[j][i] = (int32_t)((j * LANES + i) % rows * LANES + (j * LANES + i) / rows);
 }
 
+// `count` lines of sums, `pitch` apart, across them: lane l of all is a line at to + l * lane_step.
+INLINE void store_turned(const float *from, int64_t pitch, int64_t count, sum_cell *to, int64_t lane_step, int64_t step, int64_t lanes) {
+    vec v[LANES];
+    UNROLL for (int64_t i = 0; i < LANES; i++)
+        v[i] = i < count ? vec_load(from + i * pitch) : (vec){0};
+    vec_transpose(v);
+    UNROLL for (int64_t i = 0; i < LANES; i++)
+        if (i < lanes)
+            store_line(to + i * lane_step, step, v[i], count);
+}
+
 // Interleaves rows of sums into the output, `total` elements; through registers if `rows` is a literal.
 INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, sum_cell *to) {
     for (int64_t x = 0; x * rows < total; x += LANES) {

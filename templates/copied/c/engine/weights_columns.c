@@ -110,9 +110,7 @@ static void sort_out(float *to, const float *from, int64_t spacing, int64_t coun
             to[i] = from[i * spacing];
         return;
     }
-    ivec place;
-    for (int i = 0; i < LANES; i++)
-        place[i] = (int32_t)(i * spacing);
+    const ivec place = LANE_NUMBERS * (int32_t)spacing;
     for (int64_t i = 0; i < count; i += LANES) {
         ivec all = {0};
         for (int64_t k = 0; k < spacing; k++) {
