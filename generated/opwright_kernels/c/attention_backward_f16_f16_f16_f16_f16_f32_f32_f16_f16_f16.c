@@ -292,23 +292,47 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_t_of_su
         if (dtype_word_ == 1) {
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
-                float wide_[512];
+                opwright_f16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict seen_row_ = seen + (t - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = opwright_from_bf16(opwright_to_bf16(seen_row_[i_]));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_[i_ + j_]));
+                    }
+                    opwright_put_line_f16(share_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, 1);
+                if (whole_ < n_) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_[whole_ + j_]));
+                    }
+                    opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                }
             }
         }
         if (dtype_word_ == 2) {
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
-                float wide_[512];
+                opwright_f16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict seen_row_ = seen + (t - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = opwright_from_f16(opwright_to_f16(seen_row_[i_]));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[i_ + j_]));
+                    }
+                    opwright_put_line_f16(share_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, 1);
+                if (whole_ < n_) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                    }
+                    opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                }
             }
         }
     }
@@ -405,23 +429,53 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_q_of_su
         if (dtype_word_ == 1) {
             for (int64_t q = begin_; q < end_; q += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - q);
-                float wide_[512];
+                opwright_f16 share_room_[512];
+                opwright_f16 * share_first_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                opwright_f16 *restrict share_row_ = T == 1 ? share_first_ : share_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict seen_row_ = seen + (q - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = opwright_from_bf16(opwright_to_bf16(seen_row_[i_]));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_[i_ + j_]));
+                    }
+                    opwright_put_line_f16(share_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, 1);
+                if (whole_ < n_) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_[whole_ + j_]));
+                    }
+                    opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                }
+                opwright_put_f16(share_row_, share_first_, T, n_);
             }
         }
         if (dtype_word_ == 2) {
             for (int64_t q = begin_; q < end_; q += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - q);
-                float wide_[512];
+                opwright_f16 share_room_[512];
+                opwright_f16 * share_first_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                opwright_f16 *restrict share_row_ = T == 1 ? share_first_ : share_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict seen_row_ = seen + (q - begin_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = opwright_from_f16(opwright_to_f16(seen_row_[i_]));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[i_ + j_]));
+                    }
+                    opwright_put_line_f16(share_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, 1);
+                if (whole_ < n_) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                    }
+                    opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                }
+                opwright_put_f16(share_row_, share_first_, T, n_);
             }
         }
     }
@@ -517,23 +571,47 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_t(void 
                 if (dtype_word_ == 1) {
                     for (int64_t t = begin_; t < end_; t += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - t);
-                        float wide_[512];
+                        opwright_f16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict seen_row_ = seen + (t - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = opwright_from_bf16(opwright_to_bf16(seen_row_[i_]));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_[i_ + j_]));
+                            }
+                            opwright_put_line_f16(share_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, 1);
+                        if (whole_ < n_) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_[whole_ + j_]));
+                            }
+                            opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                        }
                     }
                 }
                 if (dtype_word_ == 2) {
                     for (int64_t t = begin_; t < end_; t += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - t);
-                        float wide_[512];
+                        opwright_f16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict seen_row_ = seen + (t - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = opwright_from_f16(opwright_to_f16(seen_row_[i_]));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[i_ + j_]));
+                            }
+                            opwright_put_line_f16(share_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, 1);
+                        if (whole_ < n_) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                            }
+                            opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                        }
                     }
                 }
             }
@@ -650,23 +728,53 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_q(void 
                 if (dtype_word_ == 1) {
                     for (int64_t q = begin_; q < end_; q += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - q);
-                        float wide_[512];
+                        opwright_f16 share_room_[512];
+                        opwright_f16 * share_first_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        opwright_f16 *restrict share_row_ = T == 1 ? share_first_ : share_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict seen_row_ = seen + (q - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = opwright_from_bf16(opwright_to_bf16(seen_row_[i_]));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_[i_ + j_]));
+                            }
+                            opwright_put_line_f16(share_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, 1);
+                        if (whole_ < n_) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_[whole_ + j_]));
+                            }
+                            opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                        }
+                        opwright_put_f16(share_row_, share_first_, T, n_);
                     }
                 }
                 if (dtype_word_ == 2) {
                     for (int64_t q = begin_; q < end_; q += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - q);
-                        float wide_[512];
+                        opwright_f16 share_room_[512];
+                        opwright_f16 * share_first_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        opwright_f16 *restrict share_row_ = T == 1 ? share_first_ : share_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict seen_row_ = seen + (q - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = opwright_from_f16(opwright_to_f16(seen_row_[i_]));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[i_ + j_]));
+                            }
+                            opwright_put_line_f16(share_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, 1);
+                        if (whole_ < n_) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
+                            }
+                            opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                        }
+                        opwright_put_f16(share_row_, share_first_, T, n_);
                     }
                 }
             }
@@ -774,7 +882,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_5_t_of_su
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
     const int64_t dtype_word_ = sizes_->word_dtype;
-    const int64_t block_ = 512;
+    const int64_t block_ = 4096;
     int64_t task_ = cell_ / T;
     int64_t row_ = task_ * T - cell_;
     for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, T - (at_ - row_))) {
@@ -791,46 +899,91 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_5_t_of_su
         if (dtype_word_ == 0) {
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
-                float wide_[512];
+                opwright_f16 *restrict flow_row_ = flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict slope_row_ = slope + (at_ + (t - begin_));
                 const float same_0_ = part[q + h_row_ * (H_inner_ * Q) + h * Q];
-                float wide_0_[512];
-                opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, wide_0_);
                 const float same_1_ = factor[0];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = (slope_row_[i_] - same_0_) * wide_0_[i_] * same_1_;
+                const opwright_f16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_0_[32];
+                    opwright_from_line_f16(share_row_ + i_, wide_0_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = (slope_row_[i_ + j_] - same_0_) * wide_0_[j_] * same_1_;
+                    }
+                    opwright_put_line_f16(flow_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, 1);
+                if (whole_ < n_) {
+                    float wide_0_[32];
+                    opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = (slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_;
+                    }
+                    opwright_to_row_f16(wide_, flow_row_ + whole_, n_ - whole_);
+                }
             }
         }
         if (dtype_word_ == 1) {
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
-                float wide_[512];
+                opwright_f16 *restrict flow_row_ = flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict slope_row_ = slope + (at_ + (t - begin_));
                 const float same_0_ = part[q + h_row_ * (H_inner_ * Q) + h * Q];
-                float wide_0_[512];
-                opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, wide_0_);
                 const float same_1_ = factor[0];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = opwright_from_bf16(opwright_to_bf16((slope_row_[i_] - same_0_) * wide_0_[i_] * same_1_));
+                const opwright_f16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_0_[32];
+                    opwright_from_line_f16(share_row_ + i_, wide_0_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_bf16(opwright_to_bf16((slope_row_[i_ + j_] - same_0_) * wide_0_[j_] * same_1_));
+                    }
+                    opwright_put_line_f16(flow_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, 1);
+                if (whole_ < n_) {
+                    float wide_0_[32];
+                    opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = opwright_from_bf16(opwright_to_bf16((slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_));
+                    }
+                    opwright_to_row_f16(wide_, flow_row_ + whole_, n_ - whole_);
+                }
             }
         }
         if (dtype_word_ == 2) {
             for (int64_t t = begin_; t < end_; t += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - t);
-                float wide_[512];
+                opwright_f16 *restrict flow_row_ = flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = 0;
                 const float *restrict slope_row_ = slope + (at_ + (t - begin_));
                 const float same_0_ = part[q + h_row_ * (H_inner_ * Q) + h * Q];
-                float wide_0_[512];
-                opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, wide_0_);
                 const float same_1_ = factor[0];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = opwright_from_f16(opwright_to_f16((slope_row_[i_] - same_0_) * wide_0_[i_] * same_1_));
+                const opwright_f16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_0_[32];
+                    opwright_from_line_f16(share_row_ + i_, wide_0_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[i_ + j_] - same_0_) * wide_0_[j_] * same_1_));
+                    }
+                    opwright_put_line_f16(flow_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, 1);
+                if (whole_ < n_) {
+                    float wide_0_[32];
+                    opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_));
+                    }
+                    opwright_to_row_f16(wide_, flow_row_ + whole_, n_ - whole_);
+                }
             }
         }
     }
@@ -851,7 +1004,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_5_t(void 
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
     const int64_t dtype_word_ = sizes_->word_dtype;
     const int64_t H_rows_ = opwright_rows(sizes_->H_rank, sizes_->H_extents);
-    const int64_t block_ = opwright_block(T, H_rows_ * H_inner_ * Q, parts_, 512);
+    const int64_t block_ = opwright_block(T, H_rows_ * H_inner_ * Q, parts_, 4096);
     const int64_t blocks_ = opwright_ceil_div(T, block_);
     const int64_t total_ = H_rows_ * H_inner_ * blocks_ * Q;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -871,46 +1024,91 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_5_t(void 
                 if (dtype_word_ == 0) {
                     for (int64_t t = begin_; t < end_; t += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - t);
-                        float wide_[512];
+                        opwright_f16 *restrict flow_row_ = flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict slope_row_ = slope + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                         const float same_0_ = part[q + h_row_ * (H_inner_ * Q) + h * Q];
-                        float wide_0_[512];
-                        opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, wide_0_);
                         const float same_1_ = factor[0];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = (slope_row_[i_] - same_0_) * wide_0_[i_] * same_1_;
+                        const opwright_f16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_0_[32];
+                            opwright_from_line_f16(share_row_ + i_, wide_0_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = (slope_row_[i_ + j_] - same_0_) * wide_0_[j_] * same_1_;
+                            }
+                            opwright_put_line_f16(flow_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, 1);
+                        if (whole_ < n_) {
+                            float wide_0_[32];
+                            opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = (slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_;
+                            }
+                            opwright_to_row_f16(wide_, flow_row_ + whole_, n_ - whole_);
+                        }
                     }
                 }
                 if (dtype_word_ == 1) {
                     for (int64_t t = begin_; t < end_; t += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - t);
-                        float wide_[512];
+                        opwright_f16 *restrict flow_row_ = flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict slope_row_ = slope + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                         const float same_0_ = part[q + h_row_ * (H_inner_ * Q) + h * Q];
-                        float wide_0_[512];
-                        opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, wide_0_);
                         const float same_1_ = factor[0];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = opwright_from_bf16(opwright_to_bf16((slope_row_[i_] - same_0_) * wide_0_[i_] * same_1_));
+                        const opwright_f16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_0_[32];
+                            opwright_from_line_f16(share_row_ + i_, wide_0_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_bf16(opwright_to_bf16((slope_row_[i_ + j_] - same_0_) * wide_0_[j_] * same_1_));
+                            }
+                            opwright_put_line_f16(flow_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, 1);
+                        if (whole_ < n_) {
+                            float wide_0_[32];
+                            opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = opwright_from_bf16(opwright_to_bf16((slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_));
+                            }
+                            opwright_to_row_f16(wide_, flow_row_ + whole_, n_ - whole_);
+                        }
                     }
                 }
                 if (dtype_word_ == 2) {
                     for (int64_t t = begin_; t < end_; t += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - t);
-                        float wide_[512];
+                        opwright_f16 *restrict flow_row_ = flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict slope_row_ = slope + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                         const float same_0_ = part[q + h_row_ * (H_inner_ * Q) + h * Q];
-                        float wide_0_[512];
-                        opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, wide_0_);
                         const float same_1_ = factor[0];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = opwright_from_f16(opwright_to_f16((slope_row_[i_] - same_0_) * wide_0_[i_] * same_1_));
+                        const opwright_f16 *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_0_[32];
+                            opwright_from_line_f16(share_row_ + i_, wide_0_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[i_ + j_] - same_0_) * wide_0_[j_] * same_1_));
+                            }
+                            opwright_put_line_f16(flow_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, flow + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 1, n_, 1);
+                        if (whole_ < n_) {
+                            float wide_0_[32];
+                            opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_));
+                            }
+                            opwright_to_row_f16(wide_, flow_row_ + whole_, n_ - whole_);
+                        }
                     }
                 }
             }

@@ -991,7 +991,7 @@ static void attention_f16_f16_f16_f16_f16_f32_3_w_of_sums(const void *context_, 
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
     const int64_t W = sizes_->W;
-    const int64_t block_ = 512;
+    const int64_t block_ = dst_W == 1 ? 4096 : opwright_apart(dst_W, 1);
     int64_t task_ = cell_ / W;
     int64_t row_ = task_ * W - cell_;
     for (int64_t at_ = 0; at_ < cells_; at_ += opwright_min(block_, W - (at_ - row_))) {
@@ -1008,13 +1008,28 @@ static void attention_f16_f16_f16_f16_f16_f32_3_w_of_sums(const void *context_, 
         const int64_t dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->dst_H, &dst_H_h_at_walk_);
         const int64_t w = begin_;
         const int64_t n_ = end_ - begin_;
-        float wide_[512];
+        opwright_f16 dst_room_[512];
+        opwright_f16 * dst_first_ = call_->dst + (dst_H_h_at_ + h * dst_H_step_ + q * dst_Q + w * dst_W);
+        opwright_f16 *restrict dst_row_ = dst_W == 1 ? dst_first_ : dst_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = 0;
         const float *restrict sums_row_ = sums + (at_ + (w - begin_));
         const float same_0_ = weight[q + h_row_ * (H_inner_ * Q) + h * Q];
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            wide_[i_] = sums_row_[i_] / same_0_;
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            float wide_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                wide_[j_] = sums_row_[i_ + j_] / same_0_;
+            }
+            opwright_put_line_f16(dst_row_ + i_, wide_, past_);
         }
-        opwright_put_wide_f16(wide_, call_->dst + (dst_H_h_at_ + h * dst_H_step_ + q * dst_Q + w * dst_W), dst_W, n_, 1);
+        if (whole_ < n_) {
+            float wide_[32];
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                wide_[j_] = sums_row_[whole_ + j_] / same_0_;
+            }
+            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+        }
+        opwright_put_f16(dst_row_, dst_first_, dst_W, n_);
     }
 }
 
@@ -1034,7 +1049,7 @@ static void attention_f16_f16_f16_f16_f16_f32_3_w(void *context_, int64_t part_)
     const int64_t Q = sizes_->Q;
     const int64_t H_inner_ = sizes_->H_extents[sizes_->H_rank - 1];
     const int64_t H_rows_ = opwright_rows(sizes_->H_rank, sizes_->H_extents);
-    const int64_t block_ = opwright_block(W, H_rows_ * H_inner_ * Q, parts_, 512);
+    const int64_t block_ = opwright_block(W, H_rows_ * H_inner_ * Q, parts_, dst_W == 1 ? 4096 : opwright_apart(dst_W, 1));
     const int64_t blocks_ = opwright_ceil_div(W, block_);
     const int64_t total_ = H_rows_ * H_inner_ * blocks_ * Q;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -1052,13 +1067,28 @@ static void attention_f16_f16_f16_f16_f16_f32_3_w(void *context_, int64_t part_)
             for (int64_t q = from_; q < to_; ++q) {
                 const int64_t w = at_ * block_;
                 const int64_t n_ = opwright_min(block_, W - w);
-                float wide_[512];
+                opwright_f16 dst_room_[512];
+                opwright_f16 * dst_first_ = dst + (dst_H_h_at_ + h * dst_H_step_ + q * dst_Q + w * dst_W);
+                opwright_f16 *restrict dst_row_ = dst_W == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(dst_row_, dst_W, n_ * 2, total_);
                 const float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
                 const float same_0_ = weight[q + h_row_ * (H_inner_ * Q) + h * Q];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = sums_row_[i_] / same_0_;
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = sums_row_[i_ + j_] / same_0_;
+                    }
+                    opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, dst + (dst_H_h_at_ + h * dst_H_step_ + q * dst_Q + w * dst_W), dst_W, n_, total_);
+                if (whole_ < n_) {
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = sums_row_[whole_ + j_] / same_0_;
+                    }
+                    opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                }
+                opwright_put_f16(dst_row_, dst_first_, dst_W, n_);
             }
             task_ += to_ - from_ - 1;
             from_ = 0;

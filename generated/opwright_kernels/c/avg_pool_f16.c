@@ -207,22 +207,52 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     }
                     {
                         if (exclude_pad_word_ == 1) {
-                            float wide_[512];
+                            opwright_f16 dst_room_[512];
+                            opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                             const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                wide_[i_] = tile_[i_] / same_0_;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                                }
+                                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                             }
-                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                            if (whole_ < n_) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                }
+                                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                            }
+                            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                         }
                     }
                     {
                         if (exclude_pad_word_ == 0) {
-                            float wide_[512];
+                            opwright_f16 dst_room_[512];
+                            opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                             const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                wide_[i_] = tile_[i_] / same_0_;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                                }
+                                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                             }
-                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                            if (whole_ < n_) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                }
+                                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                            }
+                            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                         }
                     }
                 }
@@ -274,22 +304,52 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     }
                     {
                         if (exclude_pad_word_ == 1) {
-                            float wide_[512];
+                            opwright_f16 dst_room_[512];
+                            opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                             const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                wide_[i_] = tile_[i_] / same_0_;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                                }
+                                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                             }
-                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                            if (whole_ < n_) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                }
+                                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                            }
+                            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                         }
                     }
                     {
                         if (exclude_pad_word_ == 0) {
-                            float wide_[512];
+                            opwright_f16 dst_room_[512];
+                            opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                             const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                wide_[i_] = tile_[i_] / same_0_;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                                }
+                                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                             }
-                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                            if (whole_ < n_) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                }
+                                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                            }
+                            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                         }
                     }
                 }
@@ -342,22 +402,52 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     }
                     {
                         if (exclude_pad_word_ == 1) {
-                            float wide_[512];
+                            opwright_f16 dst_room_[512];
+                            opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                             const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                wide_[i_] = tile_[i_] / same_0_;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                                }
+                                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                             }
-                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                            if (whole_ < n_) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                }
+                                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                            }
+                            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                         }
                     }
                     {
                         if (exclude_pad_word_ == 0) {
-                            float wide_[512];
+                            opwright_f16 dst_room_[512];
+                            opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                             const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                wide_[i_] = tile_[i_] / same_0_;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                                }
+                                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                             }
-                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                            if (whole_ < n_) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                }
+                                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                            }
+                            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                         }
                     }
                 }
@@ -409,22 +499,52 @@ static void avg_pool_f16_1_c(void *context_, int64_t part_)
                     }
                     {
                         if (exclude_pad_word_ == 1) {
-                            float wide_[512];
+                            opwright_f16 dst_room_[512];
+                            opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                             const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                wide_[i_] = tile_[i_] / same_0_;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                                }
+                                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                             }
-                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                            if (whole_ < n_) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                }
+                                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                            }
+                            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                         }
                     }
                     {
                         if (exclude_pad_word_ == 0) {
-                            float wide_[512];
+                            opwright_f16 dst_room_[512];
+                            opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                             const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                wide_[i_] = tile_[i_] / same_0_;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                                }
+                                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                             }
-                            opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_C, n_, total_);
+                            if (whole_ < n_) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                                }
+                                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                            }
+                            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                         }
                     }
                 }
@@ -535,25 +655,55 @@ static void avg_pool_f16_1_o(void *context_, int64_t part_)
                 if (exclude_pad_word_ == 1) {
                     for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                        float wide_[512];
+                        opwright_f16 dst_room_[512];
+                        opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_f16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
                         const float *restrict total_row_ = total + (o_w_ - begin_);
                         const float *restrict cells_row_ = cells + (o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_));
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = total_row_[i_] / cells_row_[i_];
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = total_row_[i_ + j_] / cells_row_[i_ + j_];
+                            }
+                            opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_, total_);
+                        if (whole_ < n_) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = total_row_[whole_ + j_] / cells_row_[whole_ + j_];
+                            }
+                            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                        }
+                        opwright_put_f16(dst_row_, dst_first_, dst_X_w_, n_);
                     }
                 }
                 if (exclude_pad_word_ == 0) {
                     for (int64_t o_w_ = begin_; o_w_ < end_; o_w_ += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - o_w_);
-                        float wide_[512];
+                        opwright_f16 dst_room_[512];
+                        opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_);
+                        opwright_f16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
                         const float *restrict total_row_ = total + (o_w_ - begin_);
                         const float same_0_ = (float)(K_d_ * K_h_ * K_w_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = total_row_[i_] / same_0_;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = total_row_[i_ + j_] / same_0_;
+                            }
+                            opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + o_d_ * dst_X_d_ + o_h_ * dst_X_h_ + o_w_ * dst_X_w_), dst_X_w_, n_, total_);
+                        if (whole_ < n_) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = total_row_[whole_ + j_] / same_0_;
+                            }
+                            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                        }
+                        opwright_put_f16(dst_row_, dst_first_, dst_X_w_, n_);
                     }
                 }
             }

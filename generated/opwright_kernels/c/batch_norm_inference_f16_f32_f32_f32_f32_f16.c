@@ -63,17 +63,17 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int
     const int64_t dst_C = sizes_->dst_C;
     opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    const int64_t mean_C = sizes_->mean_C;
+    const int64_t beta_C = sizes_->beta_C;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
-    const int64_t mean_C = sizes_->mean_C;
-    const int64_t beta_C = sizes_->beta_C;
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, 512);
+    const int64_t block_ = opwright_block(X_inner_, N * C * X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : opwright_apart(dst_X_step_, src_X_step_));
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = N * C * X_rows_ * blocks_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -88,16 +88,35 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t x = at_ * block_;
             const int64_t n_ = opwright_min(block_, X_inner_ - x);
-            float wide_[512];
-            float wide_0_[512];
-            opwright_from_row_f16(call_->src + (n * src_N + c * src_C + opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, wide_0_);
+            opwright_f16 dst_room_[512];
+            opwright_f16 * dst_first_ = call_->dst + (n * dst_N + c * dst_C + opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_);
+            opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 2, total_);
             const float same_0_ = call_->mean[c * mean_C];
             const float same_1_ = scale[c];
             const float same_2_ = call_->beta[c * beta_C];
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = (wide_0_[i_] - same_0_) * same_1_ + same_2_;
+            opwright_f16 src_room_[512];
+            const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (n * src_N + c * src_C + opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                float wide_0_[32];
+                opwright_from_line_f16(src_row_ + i_, wide_0_);
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    wide_[j_] = (wide_0_[j_] - same_0_) * same_1_ + same_2_;
+                }
+                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
             }
-            opwright_put_wide_f16(wide_, call_->dst + (n * dst_N + c * dst_C + opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_), dst_X_step_, n_, total_);
+            if (whole_ < n_) {
+                float wide_0_[32];
+                opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    wide_[j_] = (wide_0_[j_] - same_0_) * same_1_ + same_2_;
+                }
+                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+            }
+            opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
             at_ += 1;
             if (at_ == blocks_) {
                 at_ = 0;
@@ -129,17 +148,17 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int
     const int64_t dst_C = sizes_->dst_C;
     opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
+    const int64_t mean_C = sizes_->mean_C;
+    const int64_t beta_C = sizes_->beta_C;
     const int64_t src_N = sizes_->src_N;
     const int64_t src_C = sizes_->src_C;
     opwright_walk src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
-    const int64_t mean_C = sizes_->mean_C;
-    const int64_t beta_C = sizes_->beta_C;
     const int64_t C = sizes_->C;
     const int64_t N = sizes_->N;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, 512);
+    const int64_t block_ = opwright_block(C, N * X_rows_ * X_inner_, parts_, dst_C == 1 && mean_C == 1 && beta_C == 1 && src_C == 1 ? 4096 : opwright_min(opwright_apart(dst_C, mean_C), opwright_apart(beta_C, src_C)));
     const int64_t blocks_ = opwright_ceil_div(C, block_);
     const int64_t total_ = N * X_rows_ * blocks_ * X_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -158,18 +177,37 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int
             for (int64_t x = from_; x < to_; ++x) {
                 const int64_t c = at_ * block_;
                 const int64_t n_ = opwright_min(block_, C - c);
-                float wide_[512];
-                float wide_0_[512];
-                opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                opwright_f16 dst_room_[512];
+                opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
                 float mean_room_[512];
                 const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                 const float *restrict scale_row_ = scale + c;
                 float beta_room_[512];
                 const float *restrict beta_row_ = opwright_row_f32(beta + c * beta_C, beta_C, n_, beta_room_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = (wide_0_[i_] - mean_row_[i_]) * scale_row_[i_] + beta_row_[i_];
+                opwright_f16 src_room_[512];
+                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_0_[32];
+                    opwright_from_line_f16(src_row_ + i_, wide_0_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = (wide_0_[j_] - mean_row_[i_ + j_]) * scale_row_[i_ + j_] + beta_row_[i_ + j_];
+                    }
+                    opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, total_);
+                if (whole_ < n_) {
+                    float wide_0_[32];
+                    opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = (wide_0_[j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] + beta_row_[whole_ + j_];
+                    }
+                    opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                }
+                opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
             }
             task_ += to_ - from_ - 1;
             from_ = 0;

@@ -64,6 +64,7 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
     opwright_walk diff_src_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_X_step_ = sizes_->diff_src_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
+    const int64_t gamma_by_ = gamma_C != 0;
     const int64_t X_cells_ = X_rows_ * X_inner_;
     const int64_t diff_gamma_C = sizes_->diff_gamma_C;
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
@@ -473,23 +474,46 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_c(voi
                 for (int64_t x = 0; x < X_inner_; ++x) {
                     for (int64_t c = begin_; c < end_; c += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - c);
-                        float wide_[512];
+                        opwright_f16 diff_src_room_[512];
+                        opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
+                        opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(diff_src_row_, diff_src_C, n_ * 2, total_);
                         float gamma_room_[512];
-                        const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, n_, gamma_room_);
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + c * gamma_C, gamma_C, gamma_by_ ? n_ : 32, gamma_room_);
                         const float *restrict scale_row_ = scale + (c - begin_);
-                        float wide_0_[512];
-                        opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, wide_0_);
                         const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                        float wide_1_[512];
-                        opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_1_);
                         float mean_room_[512];
                         const float *restrict mean_row_ = opwright_row_f32(mean + c * mean_C, mean_C, n_, mean_room_);
                         const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
                         const float same_0_ = (float)N * (float)X_cells_;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = gamma_row_[i_] * scale_row_[i_] * (wide_0_[i_] - (diff_beta_sum__row_[i_] + (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_] * diff_gamma_sum__row_[i_]) / same_0_);
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_C, n_, diff_dst_room_);
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_0_[32];
+                            opwright_from_line_f16(diff_dst_row_ + i_, wide_0_);
+                            float wide_1_[32];
+                            opwright_from_line_f16(src_row_ + i_, wide_1_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = gamma_row_[i_ * gamma_by_ + j_] * scale_row_[i_ + j_] * (wide_0_[j_] - (diff_beta_sum__row_[i_ + j_] + (wide_1_[j_] - mean_row_[i_ + j_]) * scale_row_[i_ + j_] * diff_gamma_sum__row_[i_ + j_]) / same_0_);
+                            }
+                            opwright_put_line_f16(diff_src_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_C, n_, total_);
+                        if (whole_ < n_) {
+                            float wide_0_[32];
+                            opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            float wide_1_[32];
+                            opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_1_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = gamma_row_[whole_ * gamma_by_ + j_] * scale_row_[whole_ + j_] * (wide_0_[j_] - (diff_beta_sum__row_[whole_ + j_] + (wide_1_[j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * diff_gamma_sum__row_[whole_ + j_]) / same_0_);
+                            }
+                            opwright_to_row_f16(wide_, diff_src_row_ + whole_, n_ - whole_);
+                        }
+                        opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
                 }
             }
@@ -636,21 +660,44 @@ static void batch_norm_training_backward_f16_f16_f32_f32_f32_f16_f32_f32_0_x(voi
                 const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t x = 0; x < X_inner_; x += block_) {
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                    float wide_[512];
+                    opwright_f16 diff_src_room_[512];
+                    opwright_f16 * diff_src_first_ = diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_);
+                    opwright_f16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = 0;
                     const float same_0_ = gamma[c * gamma_C] * scale;
-                    float wide_0_[512];
-                    opwright_from_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_0_);
                     const float same_1_ = diff_beta_sum_;
-                    float wide_1_[512];
-                    opwright_from_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_1_);
                     const float same_2_ = mean[c * mean_C];
                     const float same_3_ = scale;
                     const float same_4_ = diff_gamma_sum_;
                     const float same_5_ = (float)N * (float)X_cells_;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = same_0_ * (wide_0_[i_] - (same_1_ + (wide_1_[i_] - same_2_) * same_3_ * same_4_) / same_5_);
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_0_[32];
+                        opwright_from_line_f16(diff_dst_row_ + i_, wide_0_);
+                        float wide_1_[32];
+                        opwright_from_line_f16(src_row_ + i_, wide_1_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = same_0_ * (wide_0_[j_] - (same_1_ + (wide_1_[j_] - same_2_) * same_3_ * same_4_) / same_5_);
+                        }
+                        opwright_put_line_f16(diff_src_row_ + i_, wide_, past_);
                     }
-                    opwright_put_wide_f16(wide_, diff_src + (n * diff_src_N + c * diff_src_C + diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, 1);
+                    if (whole_ < n_) {
+                        float wide_0_[32];
+                        opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        float wide_1_[32];
+                        opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_1_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = same_0_ * (wide_0_[j_] - (same_1_ + (wide_1_[j_] - same_2_) * same_3_ * same_4_) / same_5_);
+                        }
+                        opwright_to_row_f16(wide_, diff_src_row_ + whole_, n_ - whole_);
+                    }
+                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
                 }
             }
         }

@@ -63,9 +63,10 @@ static void gelu_backward_f16_0_x(void *context_, int64_t part_)
             float *restrict near_row_ = near + (x - begin_);
             float wide_0_[512];
             opwright_from_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
-            const float same_0_ = -12.0f;
+            const float bound_0_ = opwright_opaque_f32(-12.0f);
+            const float bound_1_ = opwright_opaque_f32(12.0f);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                near_row_[i_] = opwright_minimumf(opwright_maximumf(wide_0_[i_], same_0_), 12.0f);
+                near_row_[i_] = opwright_lowered_f32(opwright_raised_f32(wide_0_[i_], bound_0_), bound_1_);
             }
         }
         if (mode_word_ == 0) {
@@ -119,16 +120,35 @@ static void gelu_backward_f16_0_x(void *context_, int64_t part_)
         }
         for (int64_t x = begin_; x < end_; x += block_) {
             const int64_t n_ = opwright_min(block_, end_ - x);
-            float wide_[512];
-            float wide_0_[512];
-            opwright_from_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_0_);
+            opwright_f16 diff_src_room_[512];
+            opwright_f16 * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
+            opwright_f16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(diff_src_row_, diff_src_X_step_, n_ * 2, total_);
             const float *restrict level_row_ = level + (x - begin_);
             const float *restrict near_row_ = near + (x - begin_);
             const float *restrict slope_row_ = slope + (x - begin_);
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = wide_0_[i_] * 0.5f * (1.0f + level_row_[i_] + near_row_[i_] * slope_row_[i_]);
+            opwright_f16 diff_dst_room_[512];
+            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                float wide_0_[32];
+                opwright_from_line_f16(diff_dst_row_ + i_, wide_0_);
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    wide_[j_] = wide_0_[j_] * 0.5f * (1.0f + level_row_[i_ + j_] + near_row_[i_ + j_] * slope_row_[i_ + j_]);
+                }
+                opwright_put_line_f16(diff_src_row_ + i_, wide_, past_);
             }
-            opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
+            if (whole_ < n_) {
+                float wide_0_[32];
+                opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_0_);
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    wide_[j_] = wide_0_[j_] * 0.5f * (1.0f + level_row_[whole_ + j_] + near_row_[whole_ + j_] * slope_row_[whole_ + j_]);
+                }
+                opwright_to_row_f16(wide_, diff_src_row_ + whole_, n_ - whole_);
+            }
+            opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
         }
     }
 }

@@ -63,9 +63,10 @@ static void gelu_backward_f32_0_x(void *context_, int64_t part_)
             float *restrict near_row_ = near + (x - begin_);
             float src_room_[512];
             const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-            const float same_0_ = -12.0f;
+            const float bound_0_ = opwright_opaque_f32(-12.0f);
+            const float bound_1_ = opwright_opaque_f32(12.0f);
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                near_row_[i_] = opwright_minimumf(opwright_maximumf(src_row_[i_], same_0_), 12.0f);
+                near_row_[i_] = opwright_lowered_f32(opwright_raised_f32(src_row_[i_], bound_0_), bound_1_);
             }
         }
         if (mode_word_ == 0) {

@@ -121,17 +121,36 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                     const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                     for (int64_t x = 0; x < X_inner_; x += block_) {
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
-                        float wide_[512];
+                        opwright_f16 dst_room_[512];
+                        opwright_f16 * dst_first_ = dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                        opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float same_0_ = gamma[(g * k_end_0_ + k) * gamma_C];
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
                         const float same_1_ = mean_sum_;
                         const float same_2_ = shared_0_;
                         const float same_3_ = beta[(g * k_end_0_ + k) * beta_C];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = same_0_ * (wide_0_[i_] - same_1_) * same_2_ + same_3_;
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_0_[32];
+                            opwright_from_line_f16(src_row_ + i_, wide_0_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = same_0_ * (wide_0_[j_] - same_1_) * same_2_ + same_3_;
+                            }
+                            opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (n * dst_N + (g * k_end_0_ + k) * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, 1);
+                        if (whole_ < n_) {
+                            float wide_0_[32];
+                            opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = same_0_ * (wide_0_[j_] - same_1_) * same_2_ + same_3_;
+                            }
+                            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                        }
+                        opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
                     }
                 }
             }
@@ -733,7 +752,9 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
     opwright_walk dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_X_step_ = sizes_->dst_X[sizes_->X_rank - 1];
     const int64_t gamma_C = sizes_->gamma_C;
+    const int64_t gamma_by_ = gamma_C != 0;
     const int64_t beta_C = sizes_->beta_C;
+    const int64_t beta_by_ = beta_C != 0;
     const int64_t mean_N = sizes_->mean_N;
     const int64_t mean_G = sizes_->mean_G;
     const int64_t mean_absent_ = sizes_->mean_absent_;
@@ -1079,19 +1100,38 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x = 0; x < X_inner_; ++x) {
                 for (int64_t g_k_ = 0; g_k_ < C; g_k_ += block_) {
                     const int64_t n_ = opwright_min(block_, C - g_k_);
-                    float wide_[512];
+                    opwright_f16 dst_room_[512];
+                    opwright_f16 * dst_first_ = dst + (n * dst_N + g_k_ * dst_C + dst_X_x_at_ + x * dst_X_step_);
+                    opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = 0;
                     float gamma_room_[512];
-                    const float *restrict gamma_row_ = opwright_row_f32(gamma + g_k_ * gamma_C, gamma_C, n_, gamma_room_);
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                    const float *restrict gamma_row_ = opwright_row_f32(gamma + g_k_ * gamma_C, gamma_C, gamma_by_ ? n_ : 32, gamma_room_);
                     const float *restrict mean_sum__for_g_k__row_ = mean_sum__for_g_k_ + g_k_;
                     const float *restrict shared_0__for_g_k__row_ = shared_0__for_g_k_ + g_k_;
                     float beta_room_[512];
-                    const float *restrict beta_row_ = opwright_row_f32(beta + g_k_ * beta_C, beta_C, n_, beta_room_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = gamma_row_[i_] * (wide_0_[i_] - mean_sum__for_g_k__row_[i_]) * shared_0__for_g_k__row_[i_] + beta_row_[i_];
+                    const float *restrict beta_row_ = opwright_row_f32(beta + g_k_ * beta_C, beta_C, beta_by_ ? n_ : 32, beta_room_);
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_0_[32];
+                        opwright_from_line_f16(src_row_ + i_, wide_0_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = gamma_row_[i_ * gamma_by_ + j_] * (wide_0_[j_] - mean_sum__for_g_k__row_[i_ + j_]) * shared_0__for_g_k__row_[i_ + j_] + beta_row_[i_ * beta_by_ + j_];
+                        }
+                        opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                     }
-                    opwright_put_wide_f16(wide_, dst + (n * dst_N + g_k_ * dst_C + dst_X_x_at_ + x * dst_X_step_), dst_C, n_, 1);
+                    if (whole_ < n_) {
+                        float wide_0_[32];
+                        opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = gamma_row_[whole_ * gamma_by_ + j_] * (wide_0_[j_] - mean_sum__for_g_k__row_[whole_ + j_]) * shared_0__for_g_k__row_[whole_ + j_] + beta_row_[whole_ * beta_by_ + j_];
+                        }
+                        opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                    }
+                    opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                 }
             }
         }

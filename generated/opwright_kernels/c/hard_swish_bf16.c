@@ -45,15 +45,16 @@ static void hard_swish_bf16_0_x(void *context_, int64_t part_)
         const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 2, total_);
         opwright_bf16 src_room_[512];
         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
+        const float bound_0_ = opwright_opaque_f32(6.0f);
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             float wide_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                wide_[j_] = opwright_from_bf16(src_row_[i_ + j_]) * (opwright_minimumf(opwright_maximumf(opwright_from_bf16(src_row_[i_ + j_]) + 3.0f, 0.0f), 6.0f) / 6.0f);
+                wide_[j_] = opwright_from_bf16(src_row_[i_ + j_]) * (opwright_lowered_f32(opwright_maximumf(opwright_from_bf16(src_row_[i_ + j_]) + 3.0f, 0.0f), bound_0_) / 6.0f);
             }
             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
         }
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) * (opwright_minimumf(opwright_maximumf(opwright_from_bf16(src_row_[whole_ + j_]) + 3.0f, 0.0f), 6.0f) / 6.0f));
+            dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) * (opwright_lowered_f32(opwright_maximumf(opwright_from_bf16(src_row_[whole_ + j_]) + 3.0f, 0.0f), bound_0_) / 6.0f));
         }
         opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
     }

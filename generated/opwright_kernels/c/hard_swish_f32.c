@@ -45,16 +45,17 @@ static void hard_swish_f32_0_x(void *context_, int64_t part_)
         const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 4, total_);
         float src_room_[512];
         const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
+        const float bound_0_ = opwright_opaque_f32(6.0f);
         for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
             float cells_[16];
             #pragma GCC unroll 1
             for (int64_t j_ = 0; j_ < 16; ++j_) {
-                cells_[j_] = src_row_[i_ + j_] * (opwright_minimumf(opwright_maximumf(src_row_[i_ + j_] + 3.0f, 0.0f), 6.0f) / 6.0f);
+                cells_[j_] = src_row_[i_ + j_] * (opwright_lowered_f32(opwright_maximumf(src_row_[i_ + j_] + 3.0f, 0.0f), bound_0_) / 6.0f);
             }
             opwright_put_line(dst_row_ + i_, cells_, past_);
         }
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            dst_row_[whole_ + j_] = src_row_[whole_ + j_] * (opwright_minimumf(opwright_maximumf(src_row_[whole_ + j_] + 3.0f, 0.0f), 6.0f) / 6.0f);
+            dst_row_[whole_ + j_] = src_row_[whole_ + j_] * (opwright_lowered_f32(opwright_maximumf(src_row_[whole_ + j_] + 3.0f, 0.0f), bound_0_) / 6.0f);
         }
         opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
     }

@@ -486,6 +486,7 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
     const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
     opwright_walk diff_src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
+    const int64_t gamma_by_ = gamma_C_step_ != 0;
     const int64_t C_cells_ = C_rows_ * C_inner_;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t block_ = 512;
@@ -572,22 +573,45 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                     const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                        float wide_[512];
+                        opwright_f16 diff_src_room_[512];
+                        opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
+                        opwright_f16 *restrict diff_src_row_ = diff_src_C_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float same_0_ = scale[b_row__of_[t_] * B_inner_ + b_of_[t_]];
                         float gamma_room_[512];
-                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                        float wide_0_[512];
-                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, wide_0_);
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, gamma_by_ ? n_ : 32, gamma_room_);
                         const float same_1_ = level_of_[t_];
-                        float wide_1_[512];
-                        opwright_from_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, wide_1_);
                         const float same_2_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
                         const float same_3_ = slope_of_[t_];
                         const float same_4_ = (float)C_cells_;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = same_0_ * (gamma_row_[i_] * wide_0_[i_] - (same_1_ + (wide_1_[i_] - same_2_) * same_0_ * same_3_) / same_4_);
+                        opwright_f16 diff_dst_room_[512];
+                        const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_0_[32];
+                            opwright_from_line_f16(diff_dst_row_ + i_, wide_0_);
+                            float wide_1_[32];
+                            opwright_from_line_f16(src_row_ + i_, wide_1_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = same_0_ * (gamma_row_[i_ * gamma_by_ + j_] * wide_0_[j_] - (same_1_ + (wide_1_[j_] - same_2_) * same_0_ * same_3_) / same_4_);
+                            }
+                            opwright_put_line_f16(diff_src_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_C_step_, n_, 1);
+                        if (whole_ < n_) {
+                            float wide_0_[32];
+                            opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            float wide_1_[32];
+                            opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_1_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = same_0_ * (gamma_row_[whole_ * gamma_by_ + j_] * wide_0_[j_] - (same_1_ + (wide_1_[j_] - same_2_) * same_0_ * same_3_) / same_4_);
+                            }
+                            opwright_to_row_f16(wide_, diff_src_row_ + whole_, n_ - whole_);
+                        }
+                        opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C_step_, n_);
                     }
                 }
             }
@@ -1027,22 +1051,45 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
-                    float wide_[512];
+                    opwright_f16 diff_src_room_[512];
+                    opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
+                    opwright_f16 *restrict diff_src_row_ = diff_src_B_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = opwright_past(diff_src_row_, diff_src_B_step_, n_ * 2, total_);
                     const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    float wide_0_[512];
-                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, wide_0_);
                     const float *restrict level_row_ = level + (b - begin_);
-                    float wide_1_[512];
-                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_1_);
                     float mean_room_[512];
                     const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                     const float *restrict slope_row_ = slope + (b - begin_);
                     const float same_1_ = (float)C_cells_;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = scale_row_[i_] * (same_0_ * wide_0_[i_] - (level_row_[i_] + (wide_1_[i_] - mean_row_[i_]) * scale_row_[i_] * slope_row_[i_]) / same_1_);
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_0_[32];
+                        opwright_from_line_f16(diff_dst_row_ + i_, wide_0_);
+                        float wide_1_[32];
+                        opwright_from_line_f16(src_row_ + i_, wide_1_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = scale_row_[i_ + j_] * (same_0_ * wide_0_[j_] - (level_row_[i_ + j_] + (wide_1_[j_] - mean_row_[i_ + j_]) * scale_row_[i_ + j_] * slope_row_[i_ + j_]) / same_1_);
+                        }
+                        opwright_put_line_f16(diff_src_row_ + i_, wide_, past_);
                     }
-                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_), diff_src_B_step_, n_, total_);
+                    if (whole_ < n_) {
+                        float wide_0_[32];
+                        opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        float wide_1_[32];
+                        opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_1_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = scale_row_[whole_ + j_] * (same_0_ * wide_0_[j_] - (level_row_[whole_ + j_] + (wide_1_[j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * slope_row_[whole_ + j_]) / same_1_);
+                        }
+                        opwright_to_row_f16(wide_, diff_src_row_ + whole_, n_ - whole_);
+                    }
+                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_B_step_, n_);
                 }
             }
         }

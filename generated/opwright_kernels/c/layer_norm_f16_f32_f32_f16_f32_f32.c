@@ -54,8 +54,10 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_c(void *context_, int64_t part_
     const int64_t dst_C_step_ = sizes_->dst_C[sizes_->C_rank - 1];
     opwright_walk gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    const int64_t gamma_by_ = gamma_C_step_ != 0;
     opwright_walk beta_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t beta_C_step_ = sizes_->beta_C[sizes_->C_rank - 1];
+    const int64_t beta_by_ = beta_C_step_ != 0;
     opwright_walk mean_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t mean_absent_ = sizes_->mean_absent_;
@@ -160,23 +162,42 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_c(void *context_, int64_t part_
                 for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                     const int64_t dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C, &dst_C_c_at_walk_);
                     const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
-                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     const int64_t beta_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C, &beta_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                        float wide_[512];
+                        opwright_f16 dst_room_[512];
+                        opwright_f16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
+                        opwright_f16 *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         float gamma_room_[512];
-                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, wide_0_);
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, gamma_by_ ? n_ : 32, gamma_room_);
                         const float same_0_ = mean_sum__of_[t_];
                         const float same_1_ = shared_0__of_[t_];
                         float beta_room_[512];
-                        const float *restrict beta_row_ = opwright_row_f32(beta + (beta_C_c_at_ + c * beta_C_step_), beta_C_step_, n_, beta_room_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = gamma_row_[i_] * (wide_0_[i_] - same_0_) * same_1_ + beta_row_[i_];
+                        const float *restrict beta_row_ = opwright_row_f32(beta + (beta_C_c_at_ + c * beta_C_step_), beta_C_step_, beta_by_ ? n_ : 32, beta_room_);
+                        opwright_f16 src_room_[512];
+                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_0_[32];
+                            opwright_from_line_f16(src_row_ + i_, wide_0_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = gamma_row_[i_ * gamma_by_ + j_] * (wide_0_[j_] - same_0_) * same_1_ + beta_row_[i_ * beta_by_ + j_];
+                            }
+                            opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_C_step_, n_, 1);
+                        if (whole_ < n_) {
+                            float wide_0_[32];
+                            opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = gamma_row_[whole_ * gamma_by_ + j_] * (wide_0_[j_] - same_0_) * same_1_ + beta_row_[whole_ * beta_by_ + j_];
+                            }
+                            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                        }
+                        opwright_put_f16(dst_row_, dst_first_, dst_C_step_, n_);
                     }
                 }
             }
@@ -672,22 +693,41 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
             const int64_t dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->dst_C, &dst_C_c_at_walk_);
             const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
-            const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
             const int64_t beta_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->beta_C, &beta_C_c_at_walk_);
+            const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
             for (int64_t c = 0; c < C_inner_; ++c) {
                 for (int64_t b = begin_; b < end_; b += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - b);
-                    float wide_[512];
+                    opwright_f16 dst_room_[512];
+                    opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
+                    opwright_f16 *restrict dst_row_ = dst_B_step_ == 1 ? dst_first_ : dst_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = opwright_past(dst_row_, dst_B_step_, n_ * 2, total_);
                     const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
                     const float *restrict mean_sum__row_ = mean_sum_ + (b - begin_);
                     const float *restrict shared_0__row_ = shared_0_ + (b - begin_);
                     const float same_1_ = beta[beta_C_c_at_ + c * beta_C_step_];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = same_0_ * (wide_0_[i_] - mean_sum__row_[i_]) * shared_0__row_[i_] + same_1_;
+                    opwright_f16 src_room_[512];
+                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_0_[32];
+                        opwright_from_line_f16(src_row_ + i_, wide_0_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = same_0_ * (wide_0_[j_] - mean_sum__row_[i_ + j_]) * shared_0__row_[i_ + j_] + same_1_;
+                        }
+                        opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                     }
-                    opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_), dst_B_step_, n_, total_);
+                    if (whole_ < n_) {
+                        float wide_0_[32];
+                        opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = same_0_ * (wide_0_[j_] - mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + same_1_;
+                        }
+                        opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                    }
+                    opwright_put_f16(dst_row_, dst_first_, dst_B_step_, n_);
                 }
             }
         }

@@ -382,9 +382,10 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
     const int together_ = N <= 128 && cells_ >= 2 * N && dst_N == 1 && dst_M == N && bias_N == 1;
     opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
+    const int64_t bias_by_ = bias_N != 0;
     const int64_t M = sizes_->M;
     const int64_t along_ = together_ ? M * N : N;
-    const int64_t block_ = 512;
+    const int64_t block_ = together_ ? 512 : dst_N == 1 && bias_N == bias_by_ ? 4096 : opwright_apart(dst_N, bias_N);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t m_rows_ = together_ ? 1 : M;
     opwright_f16 bias_cells_[768];
@@ -405,14 +406,33 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
         const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
         const int64_t n = begin_;
         const int64_t n_ = end_ - begin_;
-        float wide_[512];
+        opwright_f16 dst_room_[512];
+        opwright_f16 * dst_first_ = call_->dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
+        opwright_f16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = 0;
         const float *restrict sums_row_ = sums + (at_ + (n - begin_));
-        float wide_0_[512];
-        opwright_from_row_f16(bias_begin_ + (together_ ? n % N : n * bias_N), bias_N, n_, wide_0_);
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            wide_[i_] = sums_row_[i_] + wide_0_[i_];
+        opwright_f16 bias_room_[512];
+        const opwright_f16 *restrict bias_row_ = opwright_row_f16(bias_begin_ + (together_ ? n % N : n * bias_N), bias_N, bias_by_ ? n_ : 32, bias_room_);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            float wide_0_[32];
+            opwright_from_line_f16(bias_row_ + i_ * bias_by_, wide_0_);
+            float wide_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                wide_[j_] = sums_row_[i_ + j_] + wide_0_[j_];
+            }
+            opwright_put_line_f16(dst_row_ + i_, wide_, past_);
         }
-        opwright_put_wide_f16(wide_, call_->dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_, 1);
+        if (whole_ < n_) {
+            float wide_0_[32];
+            opwright_from_row_f16(bias_row_ + whole_ * bias_by_, 1, n_ - whole_, wide_0_);
+            float wide_[32];
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                wide_[j_] = sums_row_[whole_ + j_] + wide_0_[j_];
+            }
+            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+        }
+        opwright_put_f16(dst_row_, dst_first_, dst_N, n_);
     }
 }
 
@@ -432,8 +452,9 @@ static void mat_mul_f16_1_n(void *context_, int64_t part_)
     const int64_t M = sizes_->M;
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t bias_N = sizes_->bias_N;
+    const int64_t bias_by_ = bias_N != 0;
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, 512);
+    const int64_t block_ = opwright_block(N, B_rows_ * B_inner_ * M, parts_, dst_N == 1 && bias_N == bias_by_ ? 4096 : opwright_apart(dst_N, bias_N));
     const int64_t blocks_ = opwright_ceil_div(N, block_);
     const int64_t total_ = B_rows_ * B_inner_ * blocks_ * M;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -451,14 +472,33 @@ static void mat_mul_f16_1_n(void *context_, int64_t part_)
             for (int64_t m = from_; m < to_; ++m) {
                 const int64_t n = at_ * block_;
                 const int64_t n_ = opwright_min(block_, N - n);
-                float wide_[512];
+                opwright_f16 dst_room_[512];
+                opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N);
+                opwright_f16 *restrict dst_row_ = dst_N == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(dst_row_, dst_N, n_ * 2, total_);
                 const float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                float wide_0_[512];
-                opwright_from_row_f16(bias + n * bias_N, bias_N, n_, wide_0_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = sums_row_[i_] + wide_0_[i_];
+                opwright_f16 bias_room_[512];
+                const opwright_f16 *restrict bias_row_ = opwright_row_f16(bias + n * bias_N, bias_N, bias_by_ ? n_ : 32, bias_room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_0_[32];
+                    opwright_from_line_f16(bias_row_ + i_ * bias_by_, wide_0_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = sums_row_[i_ + j_] + wide_0_[j_];
+                    }
+                    opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + m * dst_M + n * dst_N), dst_N, n_, total_);
+                if (whole_ < n_) {
+                    float wide_0_[32];
+                    opwright_from_row_f16(bias_row_ + whole_ * bias_by_, 1, n_ - whole_, wide_0_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = sums_row_[whole_ + j_] + wide_0_[j_];
+                    }
+                    opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                }
+                opwright_put_f16(dst_row_, dst_first_, dst_N, n_);
             }
             task_ += to_ - from_ - 1;
             from_ = 0;

@@ -58,7 +58,7 @@ static void pow_backward_f32_0_x(void *context_, int64_t part_)
         }
         if (same_0_ == 3.0f) {
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                diff_src_row_[i_] = diff_dst_row_[i_] * (same_1_ == 0.0f ? 0.0f : same_1_ * (float)((double)src_row_[i_] * (double)src_row_[i_] * (double)src_row_[i_]));
+                diff_src_row_[i_] = diff_dst_row_[i_] * (same_1_ == 0.0f ? 0.0f : same_1_ * opwright_cube_f32(src_row_[i_]));
             }
         }
         if (same_0_ != 2.0f && same_0_ != 3.0f) {

@@ -53,7 +53,7 @@ static void power_f16_0_x(void *context_, int64_t part_)
         }
         if (same_0_ == 3.0f) {
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = (float)((double)wide_0_[i_] * (double)wide_0_[i_] * (double)wide_0_[i_]);
+                wide_[i_] = opwright_cube_f32(wide_0_[i_]);
             }
         }
         if (same_0_ != 2.0f && same_0_ != 3.0f) {

@@ -52,7 +52,7 @@ static void power_f32_0_x(void *context_, int64_t part_)
         }
         if (same_0_ == 3.0f) {
             for (int64_t i_ = 0; i_ < n_; ++i_) {
-                dst_row_[i_] = (float)((double)src_row_[i_] * (double)src_row_[i_] * (double)src_row_[i_]);
+                dst_row_[i_] = opwright_cube_f32(src_row_[i_]);
             }
         }
         if (same_0_ != 2.0f && same_0_ != 3.0f) {

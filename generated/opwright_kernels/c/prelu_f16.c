@@ -73,9 +73,13 @@ static void prelu_f16_0_i(void *context_, int64_t part_)
             for (int64_t i_h_ = from_; i_h_ < to_; ++i_h_) {
                 const int64_t i_w_ = at_ * block_;
                 const int64_t n_ = opwright_min(block_, I_w_ - i_w_);
-                float wide_[512];
-                float wide_0_[512];
-                opwright_from_row_f16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_X_w_, n_, wide_0_);
+                opwright_f16 dst_room_[512];
+                opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
+                opwright_f16 *restrict dst_row_ = dst_X_w_ == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(dst_row_, dst_X_w_, n_ * 2, total_);
+                opwright_f16 src_room_[512];
+                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_X_w_, n_, src_room_);
                 opwright_f16 slope_room_[512];
                 {
                     int64_t piece_ = 0;
@@ -85,12 +89,29 @@ static void prelu_f16_0_i(void *context_, int64_t part_)
                         opwright_copied_f16(slope + here_, opwright_min(n, SN - 1) * slope_N + opwright_min(c, SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_ + (bend_ + 1), SI_w_ - 1) * slope_X_w_ - here_, piece_, slope_room_ + bend_);
                     }
                 }
-                float wide_1_[512];
-                opwright_from_row_f16(slope_room_, 1, n_, wide_1_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = wide_0_[i_] >= 0.0f ? wide_0_[i_] : wide_1_[i_] * wide_0_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_0_[32];
+                    opwright_from_line_f16(src_row_ + i_, wide_0_);
+                    float wide_1_[32];
+                    opwright_from_line_f16(slope_room_ + i_, wide_1_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = wide_0_[j_] >= 0.0f ? wide_0_[j_] : wide_1_[j_] * wide_0_[j_];
+                    }
+                    opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_X_w_, n_, total_);
+                if (whole_ < n_) {
+                    float wide_0_[32];
+                    opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    float wide_1_[32];
+                    opwright_from_row_f16(slope_room_ + whole_, 1, n_ - whole_, wide_1_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = wide_0_[j_] >= 0.0f ? wide_0_[j_] : wide_1_[j_] * wide_0_[j_];
+                    }
+                    opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                }
+                opwright_put_f16(dst_row_, dst_first_, dst_X_w_, n_);
             }
             task_ += to_ - from_ - 1;
             from_ = 0;
@@ -163,9 +184,13 @@ static void prelu_f16_0_c(void *context_, int64_t part_)
             for (int64_t i_w_ = from_; i_w_ < to_; ++i_w_) {
                 const int64_t c = at_ * block_;
                 const int64_t n_ = opwright_min(block_, C - c);
-                float wide_[512];
-                float wide_0_[512];
-                opwright_from_row_f16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_C, n_, wide_0_);
+                opwright_f16 dst_room_[512];
+                opwright_f16 * dst_first_ = dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_);
+                opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(dst_row_, dst_C, n_ * 2, total_);
+                opwright_f16 src_room_[512];
+                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (n * src_N + c * src_C + i_d_ * src_X_d_ + i_h_ * src_X_h_ + i_w_ * src_X_w_), src_C, n_, src_room_);
                 opwright_f16 slope_room_[512];
                 {
                     int64_t piece_ = 0;
@@ -175,12 +200,29 @@ static void prelu_f16_0_c(void *context_, int64_t part_)
                         opwright_copied_f16(slope + here_, opwright_min(n, SN - 1) * slope_N + opwright_min(c + (bend_ + 1), SC - 1) * slope_C + opwright_min(i_d_, SI_d_ - 1) * slope_X_d_ + opwright_min(i_h_, SI_h_ - 1) * slope_X_h_ + opwright_min(i_w_, SI_w_ - 1) * slope_X_w_ - here_, piece_, slope_room_ + bend_);
                     }
                 }
-                float wide_1_[512];
-                opwright_from_row_f16(slope_room_, 1, n_, wide_1_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = wide_0_[i_] >= 0.0f ? wide_0_[i_] : wide_1_[i_] * wide_0_[i_];
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_0_[32];
+                    opwright_from_line_f16(src_row_ + i_, wide_0_);
+                    float wide_1_[32];
+                    opwright_from_line_f16(slope_room_ + i_, wide_1_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = wide_0_[j_] >= 0.0f ? wide_0_[j_] : wide_1_[j_] * wide_0_[j_];
+                    }
+                    opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, dst + (n * dst_N + c * dst_C + i_d_ * dst_X_d_ + i_h_ * dst_X_h_ + i_w_ * dst_X_w_), dst_C, n_, total_);
+                if (whole_ < n_) {
+                    float wide_0_[32];
+                    opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    float wide_1_[32];
+                    opwright_from_row_f16(slope_room_ + whole_, 1, n_ - whole_, wide_1_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = wide_0_[j_] >= 0.0f ? wide_0_[j_] : wide_1_[j_] * wide_0_[j_];
+                    }
+                    opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                }
+                opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
             }
             task_ += to_ - from_ - 1;
             from_ = 0;

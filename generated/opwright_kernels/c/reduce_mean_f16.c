@@ -264,12 +264,27 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                     tile_[i_] += total_row_[i_];
                 }
             }
-            float wide_[512];
+            opwright_f16 dst_room_[512];
+            opwright_f16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+            opwright_f16 *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
             const float same_0_ = (float)R_cells_;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = tile_[i_] / same_0_;
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                }
+                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
             }
-            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            if (whole_ < n_) {
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                }
+                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+            }
+            opwright_put_f16(dst_row_, dst_first_, dst_K_step_, n_);
         }
         for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
             const int64_t n_ = 64;
@@ -316,12 +331,27 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                     tile_[i_] += total_row_[i_];
                 }
             }
-            float wide_[512];
+            opwright_f16 dst_room_[512];
+            opwright_f16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+            opwright_f16 *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
             const float same_0_ = (float)R_cells_;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = tile_[i_] / same_0_;
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                }
+                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
             }
-            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            if (whole_ < n_) {
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                }
+                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+            }
+            opwright_put_f16(dst_row_, dst_first_, dst_K_step_, n_);
         }
         for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k += 32) {
             k = opwright_min(k, end_ - 32);
@@ -369,12 +399,27 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                     tile_[i_] += total_row_[i_];
                 }
             }
-            float wide_[512];
+            opwright_f16 dst_room_[512];
+            opwright_f16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+            opwright_f16 *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
             const float same_0_ = (float)R_cells_;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = tile_[i_] / same_0_;
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                }
+                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
             }
-            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            if (whole_ < n_) {
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                }
+                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+            }
+            opwright_put_f16(dst_row_, dst_first_, dst_K_step_, n_);
         }
         for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
             const int64_t n_ = end_ - k;
@@ -421,12 +466,27 @@ static void reduce_mean_f16_0_k(void *context_, int64_t part_)
                     tile_[i_] += total_row_[i_];
                 }
             }
-            float wide_[512];
+            opwright_f16 dst_room_[512];
+            opwright_f16 * dst_first_ = dst + (dst_K_k_at_ + k * dst_K_step_);
+            opwright_f16 *restrict dst_row_ = dst_K_step_ == 1 ? dst_first_ : dst_room_;
+            const int64_t whole_ = n_ / 32 * 32;
+            const int past_ = opwright_past(dst_row_, dst_K_step_, n_ * 2, total_);
             const float same_0_ = (float)R_cells_;
-            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                wide_[i_] = tile_[i_] / same_0_;
+            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    wide_[j_] = tile_[i_ + j_] / same_0_;
+                }
+                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
             }
-            opwright_put_wide_f16(wide_, dst + (dst_K_k_at_ + k * dst_K_step_), dst_K_step_, n_, total_);
+            if (whole_ < n_) {
+                float wide_[32];
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    wide_[j_] = tile_[whole_ + j_] / same_0_;
+                }
+                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+            }
+            opwright_put_f16(dst_row_, dst_first_, dst_K_step_, n_);
         }
     }
 }

@@ -38,7 +38,7 @@ static void relu_backward_f16_0_x(void *context_, int64_t part_)
     const int64_t use_dst_word_ = sizes_->word_use_dst;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, diff_src_X_step_ == 1 && src_X_step_ == 1 && diff_dst_X_step_ == 1 ? 4096 : opwright_min(opwright_apart(diff_src_X_step_, src_X_step_), opwright_apart(diff_dst_X_step_, 1)));
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -52,15 +52,38 @@ static void relu_backward_f16_0_x(void *context_, int64_t part_)
         if (use_dst_word_ == 1 || use_dst_word_ == 0) {
             for (int64_t x = begin_; x < end_; x += block_) {
                 const int64_t n_ = opwright_min(block_, end_ - x);
-                float wide_[512];
-                float wide_0_[512];
-                opwright_from_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_0_);
-                float wide_1_[512];
-                opwright_from_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_1_);
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    wide_[i_] = wide_0_[i_] > 0.0f ? wide_1_[i_] : 0.0f;
+                opwright_f16 diff_src_room_[512];
+                opwright_f16 * diff_src_first_ = diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_);
+                opwright_f16 *restrict diff_src_row_ = diff_src_X_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                const int64_t whole_ = n_ / 32 * 32;
+                const int past_ = opwright_past(diff_src_row_, diff_src_X_step_, n_ * 2, total_);
+                opwright_f16 src_room_[512];
+                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
+                opwright_f16 diff_dst_room_[512];
+                const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                    float wide_0_[32];
+                    opwright_from_line_f16(src_row_ + i_, wide_0_);
+                    float wide_1_[32];
+                    opwright_from_line_f16(diff_dst_row_ + i_, wide_1_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = wide_0_[j_] > 0.0f ? wide_1_[j_] : 0.0f;
+                    }
+                    opwright_put_line_f16(diff_src_row_ + i_, wide_, past_);
                 }
-                opwright_put_wide_f16(wide_, diff_src + (diff_src_X_x_at_ + x * diff_src_X_step_), diff_src_X_step_, n_, total_);
+                if (whole_ < n_) {
+                    float wide_0_[32];
+                    opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    float wide_1_[32];
+                    opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_1_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        wide_[j_] = wide_0_[j_] > 0.0f ? wide_1_[j_] : 0.0f;
+                    }
+                    opwright_to_row_f16(wide_, diff_src_row_ + whole_, n_ - whole_);
+                }
+                opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
             }
         }
     }

@@ -221,16 +221,39 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
             for (int64_t c = 0; c < C; ++c) {
                 for (int64_t a = begin_; a < end_; a += block_) {
                     const int64_t n_ = opwright_min(block_, end_ - a);
-                    float wide_[512];
-                    float wide_0_[512];
-                    opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_0_);
-                    float wide_1_[512];
-                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, wide_1_);
+                    opwright_f16 diff_src_room_[512];
+                    opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
+                    opwright_f16 *restrict diff_src_row_ = diff_src_A_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = opwright_past(diff_src_row_, diff_src_A_step_, n_ * 2, total_);
                     const float *restrict total_row_ = total + (a - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = wide_0_[i_] * (wide_1_[i_] - total_row_[i_]);
+                    opwright_f16 dst_room_[512];
+                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_A_step_, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_0_[32];
+                        opwright_from_line_f16(dst_row_ + i_, wide_0_);
+                        float wide_1_[32];
+                        opwright_from_line_f16(diff_dst_row_ + i_, wide_1_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = wide_0_[j_] * (wide_1_[j_] - total_row_[i_ + j_]);
+                        }
+                        opwright_put_line_f16(diff_src_row_ + i_, wide_, past_);
                     }
-                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_), diff_src_A_step_, n_, total_);
+                    if (whole_ < n_) {
+                        float wide_0_[32];
+                        opwright_from_row_f16(dst_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        float wide_1_[32];
+                        opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_1_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = wide_0_[j_] * (wide_1_[j_] - total_row_[whole_ + j_]);
+                        }
+                        opwright_to_row_f16(wide_, diff_src_row_ + whole_, n_ - whole_);
+                    }
+                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_A_step_, n_);
                 }
             }
             at_ += 1;
@@ -351,16 +374,39 @@ static void soft_max_backward_f16_0_c(void *context_, int64_t part_)
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
-                    float wide_[512];
-                    float wide_0_[512];
-                    opwright_from_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, wide_0_);
-                    float wide_1_[512];
-                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_1_);
+                    opwright_f16 diff_src_room_[512];
+                    opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
+                    opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = 0;
                     const float same_0_ = total_of_[t_];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = wide_0_[i_] * (wide_1_[i_] - same_0_);
+                    opwright_f16 dst_room_[512];
+                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                    opwright_f16 diff_dst_room_[512];
+                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_0_[32];
+                        opwright_from_line_f16(dst_row_ + i_, wide_0_);
+                        float wide_1_[32];
+                        opwright_from_line_f16(diff_dst_row_ + i_, wide_1_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = wide_0_[j_] * (wide_1_[j_] - same_0_);
+                        }
+                        opwright_put_line_f16(diff_src_row_ + i_, wide_, past_);
                     }
-                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), diff_src_C, n_, 1);
+                    if (whole_ < n_) {
+                        float wide_0_[32];
+                        opwright_from_row_f16(dst_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        float wide_1_[32];
+                        opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_1_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            wide_[j_] = wide_0_[j_] * (wide_1_[j_] - same_0_);
+                        }
+                        opwright_to_row_f16(wide_, diff_src_row_ + whole_, n_ - whole_);
+                    }
+                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                 }
             }
         }

@@ -329,13 +329,28 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     for (int64_t a = begin_; a < end_; a += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - a);
-                        float wide_[512];
+                        opwright_f16 dst_room_[512];
+                        opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                        opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 2, total_);
                         const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                         const float *restrict total_row_ = total + (a - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = shared_0__row_[i_] / total_row_[i_];
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = shared_0__row_[i_ + j_] / total_row_[i_ + j_];
+                            }
+                            opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, total_);
+                        if (whole_ < n_) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = shared_0__row_[whole_ + j_] / total_row_[whole_ + j_];
+                            }
+                            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                        }
+                        opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
                     }
                 }
             }
@@ -343,15 +358,30 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
                 for (int64_t c = 0; c < C; ++c) {
                     for (int64_t a = begin_; a < end_; a += block_) {
                         const int64_t n_ = opwright_min(block_, end_ - a);
-                        float wide_[512];
+                        opwright_f16 dst_room_[512];
+                        opwright_f16 * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                        opwright_f16 *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 2, total_);
                         const float *restrict peak_row_ = peak + (a - begin_);
                         const float same_0_ = -INFINITY;
                         const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                         const float *restrict total_row_ = total + (a - begin_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = peak_row_[i_] == same_0_ ? 0.0f : shared_0__row_[i_] / total_row_[i_];
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = peak_row_[i_ + j_] == same_0_ ? 0.0f : shared_0__row_[i_ + j_] / total_row_[i_ + j_];
+                            }
+                            opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, total_);
+                        if (whole_ < n_) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = peak_row_[whole_ + j_] == same_0_ ? 0.0f : shared_0__row_[whole_ + j_] / total_row_[whole_ + j_];
+                            }
+                            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                        }
+                        opwright_put_f16(dst_row_, dst_first_, dst_A_step_, n_);
                     }
                 }
             }
@@ -538,13 +568,28 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                 if (mode_word_ == 0) {
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);
-                        float wide_[512];
+                        opwright_f16 dst_room_[512];
+                        opwright_f16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                        opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
                         const float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
                         const float same_0_ = total_of_[t_];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            wide_[i_] = shared_0__row_[i_] / same_0_;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = shared_0__row_[i_ + j_] / same_0_;
+                            }
+                            opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                         }
-                        opwright_put_wide_f16(wide_, dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, 1);
+                        if (whole_ < n_) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                wide_[j_] = shared_0__row_[whole_ + j_] / same_0_;
+                            }
+                            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                        }
+                        opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
                 if (mode_word_ == 1) {
@@ -552,20 +597,50 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, C - c);
                         const int holds_16_ = peak_of_[t_] == -INFINITY;
                         if (holds_16_) {
-                            float wide_[512];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                wide_[i_] = 0.0f;
+                            opwright_f16 dst_room_[512];
+                            opwright_f16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = 0;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = 0.0f;
+                                }
+                                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                             }
-                            opwright_put_wide_f16(wide_, dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, 1);
+                            if (whole_ < n_) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    wide_[j_] = 0.0f;
+                                }
+                                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                            }
+                            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                         }
                         if (!holds_16_) {
-                            float wide_[512];
+                            opwright_f16 dst_room_[512];
+                            opwright_f16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                            opwright_f16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = 0;
                             const float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
                             const float same_0_ = total_of_[t_];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                wide_[i_] = shared_0__row_[i_] / same_0_;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = shared_0__row_[i_ + j_] / same_0_;
+                                }
+                                opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                             }
-                            opwright_put_wide_f16(wide_, dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, 1);
+                            if (whole_ < n_) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    wide_[j_] = shared_0__row_[whole_ + j_] / same_0_;
+                                }
+                                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                            }
+                            opwright_put_f16(dst_row_, dst_first_, dst_C, n_);
                         }
                     }
                 }

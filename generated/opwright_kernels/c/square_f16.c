@@ -30,7 +30,7 @@ static void square_f16_0_x(void *context_, int64_t part_)
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : opwright_apart(dst_X_step_, src_X_step_));
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -38,13 +38,32 @@ static void square_f16_0_x(void *context_, int64_t part_)
         const int64_t x_row_ = opwright_floor_by(task_, blocks_);
         const int64_t x = opwright_rest_by(task_, blocks_) * block_;
         const int64_t n_ = opwright_min(block_, X_inner_ - x);
-        float wide_[512];
-        float wide_0_[512];
-        opwright_from_row_f16(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, wide_0_);
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            wide_[i_] = wide_0_[i_] * wide_0_[i_];
+        opwright_f16 dst_room_[512];
+        opwright_f16 * dst_first_ = call_->dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_);
+        opwright_f16 *restrict dst_row_ = dst_X_step_ == 1 ? dst_first_ : dst_room_;
+        const int64_t whole_ = n_ / 32 * 32;
+        const int past_ = opwright_past(dst_row_, dst_X_step_, n_ * 2, total_);
+        opwright_f16 src_room_[512];
+        const opwright_f16 *restrict src_row_ = opwright_row_f16(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
+        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            float wide_0_[32];
+            opwright_from_line_f16(src_row_ + i_, wide_0_);
+            float wide_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                wide_[j_] = wide_0_[j_] * wide_0_[j_];
+            }
+            opwright_put_line_f16(dst_row_ + i_, wide_, past_);
         }
-        opwright_put_wide_f16(wide_, call_->dst + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->dst_X, &dst_X_x_at_walk_) + x * dst_X_step_), dst_X_step_, n_, total_);
+        if (whole_ < n_) {
+            float wide_0_[32];
+            opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+            float wide_[32];
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                wide_[j_] = wide_0_[j_] * wide_0_[j_];
+            }
+            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+        }
+        opwright_put_f16(dst_row_, dst_first_, dst_X_step_, n_);
     }
 }
 

@@ -299,6 +299,48 @@ static inline void opwright_put_line_bf16(opwright_bf16 *to, const float *from, 
     opwright_put_line(to, cells, past);
 }
 
+// A line of f32 as f16, by an instruction if there is one: it gives the bits of opwright_to_f16, also for NaN. And one of f16 as
+// f32. Halves of a line are joined in registers: a load of all of it would wait for stores of its halves.
+static inline void opwright_put_line_f16(opwright_f16 *to, const float *from, int past)
+{
+#if defined(__AVX512F__)
+    const __m512i low = _mm512_castsi256_si512(_mm512_cvtps_ph(_mm512_loadu_ps(from), 0));
+    const __m512i cells = _mm512_inserti64x4(low, _mm512_cvtps_ph(_mm512_loadu_ps(from + 16), 0), 1);
+    opwright_put_line(to, &cells, past);
+#elif defined(__F16C__) && defined(__AVX2__)
+    __m256i cells[2];
+    for (int i = 0; i < 2; ++i) {
+        const __m128i low = _mm256_cvtps_ph(_mm256_loadu_ps(from + 16 * i), 0);
+        const __m128i high = _mm256_cvtps_ph(_mm256_loadu_ps(from + 16 * i + 8), 0);
+        cells[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+    }
+    opwright_put_line(to, cells, past);
+#else
+    opwright_f16 cells[32];
+    for (int i = 0; i < 32; ++i) {
+        cells[i] = opwright_to_f16(from[i]);
+    }
+    opwright_put_line(to, cells, past);
+#endif
+}
+
+static inline void opwright_from_line_f16(const opwright_f16 *from, float *to)
+{
+#if defined(__AVX512F__)
+    for (int i = 0; i < 32; i += 16) {
+        _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(from + i))));
+    }
+#elif defined(__F16C__) && defined(__AVX2__)
+    for (int i = 0; i < 32; i += 8) {
+        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + i))));
+    }
+#else
+    for (int i = 0; i < 32; ++i) {
+        to[i] = opwright_from_f16(from[i]);
+    }
+#endif
+}
+
 typedef struct {
     void (*work)(void *call, int64_t part);
     void *call;
@@ -4469,12 +4511,18 @@ static inline void opwright_to_row_f16(const float *from, opwright_f16 *to, int6
         const __mmask16 rest = (__mmask16)((1U << (n - i)) - 1);
         _mm256_mask_storeu_epi16(to + i, rest, _mm512_cvtps_ph(_mm512_maskz_loadu_ps(rest, from + i), 0));
     }
-#else
-#if defined(__F16C__) && defined(__AVX2__)
+#elif defined(__F16C__) && defined(__AVX2__)
     for (; i + 8 <= n; i += 8) {
         _mm_storeu_si128((void *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), 0));
     }
-#endif
+    if (i < n && n >= 8) { // the last 8, some of them again
+        _mm_storeu_si128((void *)(to + n - 8), _mm256_cvtps_ph(_mm256_loadu_ps(from + n - 8), 0));
+        return;
+    }
+    for (; i < n; ++i) {
+        to[i] = (opwright_f16)_mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(from[i]), 0));
+    }
+#else
     for (; i < n; ++i) {
         to[i] = opwright_to_f16(from[i]);
     }
@@ -4500,12 +4548,12 @@ static inline void opwright_from_row_f16(const opwright_f16 *from, int64_t step,
     for (; i + 8 <= n; i += 8) {
         _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(row + i))));
     }
-    if (i < n) {
-        opwright_f16 rest[8] = {0};
-        for (int64_t c = 0; c < 8 && i + c < n; ++c) {
-            rest[c] = row[i + c];
-        }
-        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)rest)));
+    if (i < n && n >= 8) { // the last 8, some of them again
+        _mm256_storeu_ps(to + n - 8, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(row + n - 8))));
+        return;
+    }
+    for (; i < n; ++i) {
+        to[i] = _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(row[i])));
     }
 #else
     for (; i < n; ++i) {

@@ -27,12 +27,32 @@ static inline float opwright_pick_f32(int condition, float yes, float no)
     return opwright_float((opwright_bits(yes) & mask) | (opwright_bits(no) & ~mask));
 }
 
+// Both of two conditions, or one of them, without a branch.
+static inline int opwright_both(int a, int b) { return a & b; }
+static inline int opwright_any(int a, int b) { return a | b; }
+
 // The same where masks of cells of any size make a conditional expression the faster one.
 #if defined(__AVX512BW__)
 static inline float opwright_either_f32(int condition, float yes, float no) { return condition ? yes : no; }
 #else
 static inline float opwright_either_f32(int condition, float yes, float no) { return opwright_pick_f32(condition, yes, no); }
 #endif
+
+// The larger and the smaller of a number and a limit that is neither 0 nor NaN: one instruction of x86, which gives the number if
+// that is NaN. Of limits that compilers know they make branches and masks of several tests: gcc 12.2 takes ten
+// instructions for min(max(x, -1), 1) in AVX2, two for limits that are opaque.
+static inline float opwright_raised_f32(float x, float limit) { return limit > x ? limit : x; }
+static inline float opwright_lowered_f32(float x, float limit) { return limit < x ? limit : x; }
+
+static inline float opwright_opaque_f32(float x)
+{
+#if defined(__GNUC__) && defined(__SSE2__)
+    __asm__("" : "+x"(x));
+#elif defined(__GNUC__) && defined(__aarch64__)
+    __asm__("" : "+w"(x));
+#endif
+    return x;
+}
 
 static inline uint64_t opwright_bits_f64(double value)
 {
@@ -100,14 +120,22 @@ static inline float opwright_round_f32(float x)
 
 static inline float opwright_floor_f32(float x)
 {
+#if defined(__SSE4_1__) || defined(__aarch64__)
+    return floorf(x); // likewise
+#else
     const float rounded = opwright_round_f32(x);
     return opwright_signed_f32(rounded - opwright_pick_f32(rounded > x, 1.0f, 0.0f), x);
+#endif
 }
 
 static inline float opwright_ceil_f32(float x)
 {
+#if defined(__SSE4_1__) || defined(__aarch64__)
+    return ceilf(x);
+#else
     const float rounded = opwright_round_f32(x);
     return opwright_signed_f32(rounded + opwright_pick_f32(rounded < x, 1.0f, 0.0f), x);
+#endif
 }
 
 // -1, 1, or the number itself if it is a zero or NaN.
@@ -148,6 +176,25 @@ static inline float opwright_fma_f32(float a, float b, float c)
     const uint64_t even = ~bits & inexact;
     return (float)opwright_double(bits + (even & 1u) - ((even & (lost ^ bits) >> 63) << 1));
 #endif
+}
+
+// Products of three and of four equal numbers, rounded once but for 2^-22 of the last bit: the square's own rounding error is a
+// number, which the last operation takes in. Beyond the limits results are Inf. 1M cubes take 0.7 of the time of products in
+// f64 (AMD EPYC Zen 3, gcc 12.2).
+OPWRIGHT_INLINE float opwright_cube_f32(float x)
+{
+    const float below = opwright_pick_f32(x > 0x1p43f, 0x1p43f, x);
+    const float within = opwright_pick_f32(below < -0x1p43f, -0x1p43f, below);
+    const float square = within * within, lost = opwright_fma_f32(within, within, -square);
+    return opwright_fma_f32(square, within, lost * within);
+}
+
+OPWRIGHT_INLINE float opwright_fourth_f32(float x)
+{
+    const float below = opwright_pick_f32(x > 0x1p33f, 0x1p33f, x);
+    const float within = opwright_pick_f32(below < -0x1p33f, -0x1p33f, below);
+    const float square = within * within, lost = opwright_fma_f32(within, within, -square);
+    return opwright_fma_f32(square, square, (square + square) * lost);
 }
 
 // (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2.

@@ -62,8 +62,10 @@ class RowReads:
         self.rows: dict[Read, str] = {}
         self.same: dict[expr.Expr, str] = {}
         self.limits: dict[expr.Expr, str] = {}  # positions in the row that letters are compared with
+        self.opaques: dict[expr.Expr, str] = {}  # constants that compilers do not look into
         self.functions: dict[expr.Call, str] = {}  # results of functions of rows
         self.wide: dict[Read, str] = {}  # rows of f16 as f32
+        self.halves: dict[Read, str] | None = None  # of a row stored as f16 by lines: those of its cells that are made
         self.beside = beside
         self.joins = False  # whether several short rows are one
         self.gathers = False  # whether a row has no stride
@@ -72,7 +74,9 @@ class RowReads:
         self.lands = ""  # the written row, if what is read is stored as it stands
         self.by: dict[Read, Expr] = {}  # of rows that one cell may make: 0 if so, else 1
         own = {**vars(values), "read": self.read}
-        makers = partial(LaneValues, hoist=self.hoisted, row=self.function_of_row, wide=self.widened)
+        makers = partial(
+            LaneValues, hoist=self.hoisted, opaque=self.opaque, row=self.function_of_row, wide=self.widened
+        )
         own["limit"] = self.limit
         reduces, several = self.lane not in expr.names(part.target), sum(map(of_rows, expr.walk(formula.value))) > 1
         self.inside = makers(**own, lane=self.lane, reduces=reduces, several=several)
@@ -112,6 +116,14 @@ class RowReads:
             self.before.append(Declare(name, Call("opwright_limit", (self.values.integer(place),)), "int32_t"))
             self.elements.position = position
         return Cast("int32_t", position), Name(self.limits[place])
+
+    def opaque(self, number: expr.Expr) -> Expr:
+        """A constant that values of f32 are limited by."""
+        if number not in self.opaques:
+            self.opaques[number] = name = f"bound_{len(self.opaques)}_"
+            value = Call("opwright_opaque_f32", (self.values.value(number),))
+            self.before.append(Declare(name, value, self.values.c_type))
+        return Name(self.opaques[number])
 
     def cell_of_row(self, read: Read) -> Expr:
         """A cell that is the same for all lanes of a row, where several rows are one."""
@@ -173,11 +185,25 @@ class RowReads:
         """A number of f16 in the loop over lanes, whose row is converted before the loop."""
         position = self.elements.position
         assert position is not None
+        if self.halves is not None:
+            self.halves.setdefault(read, f"wide_{len(self.halves)}_")
+            return Index(Name(self.halves[read]), cache_lines.LANE)
         if read not in self.wide:
             self.elements.position = None
             self.wide[read] = self._wide(read)
             self.elements.position = position
         return Index(Name(self.wide[read]), cache_lines.place(position, self.by.get(read)))
+
+    def half_line(self, begin: Expr, value: expr.Expr) -> tuple[list[Stmt], Expr]:
+        """What widens the cells of f16 from a place on, and a value of them in the loop over these."""
+        self.halves, made = {}, []
+        cell = self.at(Binary("+", begin, cache_lines.LANE), lambda: self.inside.cell(value))
+        for read, name in self.halves.items():
+            row = Name(self.row_of(read))
+            at = begin if (by := self.by.get(read)) is None else Binary("*", begin, by)
+            made += cache_lines.widened(name, Binary("+", row, at), begin, self.narrowest())
+        self.halves = None
+        return made, cell
 
     def _wide(self, read: Read) -> str:
         """The name of a row as f32; cells with a stride are taken from where they are."""

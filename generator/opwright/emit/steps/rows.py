@@ -64,19 +64,22 @@ class Row(RowReads):
         target, operator = self.part.target, self.part.operator
         dtype = self.elements.dtype(target.tensor)
         updates = operator != "set" or target in self.formula.reads
-        wide = not updates and self.narrowed()
         value, source = self.formula.value, self.part.source
-        whole = operator == "set" and dtype == self.values.accumulate and self.inside.of_rows(value)
-        function = value if whole else None
         moved = bends.moved(self.elements, self.part, value)
         cell = summed_alone(value) or value
         copied = isinstance(cell, Read) and self.inside.anywhere(cell)  # cells from anywhere, which no vector loads
-        plain = not (updates or wide or moved or copied or cache_lines.costly(value))
+        plain = not (updates or moved or copied or cache_lines.costly(value))
+        halves = plain and self.half_lines(dtype)
+        wide = not (updates or halves) and self.narrowed()
+        whole = operator == "set" and dtype == self.values.accumulate and self.inside.of_rows(value)
+        function = value if whole else None
         rounds = self.inside.rounds(value, dtype)
-        self.lined = plain and (rounds or self.elements.streams(target))
+        self.lined = halves or (plain and not wide and (rounds or self.elements.streams(target)))
         row = WIDE.name if wide else self.target_row(updates)
 
         def loop(value: expr.Expr) -> list[Stmt]:
+            if halves:
+                return cache_lines.halved(row, self.narrowest(), lambda begin: self.half_line(begin, value), source)
             if self.lined:
                 size, c_type = DTYPES[dtype].size, self.elements.c_type(target.tensor)
                 if rounds:
@@ -123,6 +126,14 @@ class Row(RowReads):
             return ()
         self.before = [one for one in self.before if not isinstance(one, Declare) or one.name != cache_lines.WHOLE.name]
         return Name(row), product(N, nodes.integer(DTYPES[dtype].size))
+
+    def half_lines(self, dtype: str) -> bool:
+        """Whether values become f16 a line at a time, as those that stand there as f16 or f32 do not."""
+        value = self.formula.value
+        cell = summed_alone(value) or value
+        alike = isinstance(cell, Read) and self.elements.dtype(cell.tensor) == dtype
+        stands = alike or self.converted(value) or self.elements.step(self.part.target) is None
+        return dtype == "f16" and self.values.accumulate == "f32" and not stands
 
     def narrowed(self) -> bool:
         """Whether values are buffered first, because instructions convert rows of them to a type that C lacks.
