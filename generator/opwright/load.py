@@ -8,6 +8,7 @@ documents in a file are refused before anything is composed, and no Python objec
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 from collections.abc import Iterable
@@ -34,6 +35,9 @@ COMMON = "_common.yaml"
 SOURCES = "_sources.yaml"
 SUFFIXES = (".yaml", ".yml")
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+KINDS: dict[str, type[Node]] = {COMMON: Common, SOURCES: Sources}
+LOADED = 256  # files that are remembered: twice those of a project of a hundred operations
 
 N = TypeVar("N", bound=Node)
 
@@ -151,37 +155,68 @@ def _position(before: str) -> tuple[int, int]:
 
 
 def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Library:
-    """The same as `load`, from file names and texts."""
+    """The same as `load`, from file names and texts.
+
+    Equal files beside equal shared entries give the very same operations, so that the two sides of a review and the
+    loads of `generate --watch` share what is derived from them.
+    """
     problems = problems if problems is not None else Problems()
-    common, sources = Common(), Sources()
-    drafts: list[Op] = []
-    for name, text in sorted(texts.items()):
-        before = len(problems)
+    files = sorted(texts.items())
+    shared = tuple((name, text) for name, text in files if Path(name).name in (COMMON, SOURCES))
+    drafts = []
+    for name, text in files:
         stem = Path(name).name
-        if stem == COMMON:
-            common = decode(Common, text, name, problems) or common
-            _check_common(common, problems)
-        elif stem == SOURCES:
-            sources = decode(Sources, text, name, problems) or sources
-        elif stem.startswith("_"):
+        if stem.startswith("_") and (name, text) not in shared:
             problems.note(Mark(name), "file", f"a file that starts with _ is {COMMON} or {SOURCES}")
-        else:
-            draft = decode(Op, text, name, problems)
-            if draft is not None and len(problems) == before:
-                drafts.append(draft)
+            continue
+        _, found = _decoded(text, name)
+        problems.extend(found)
+        if stem not in KINDS and not found:
+            drafts.append((name, text))
     ops = []
-    for draft in drafts:
-        found = Problems()
-        op = bytewise(listed(_complete(draft, common, found), found), found)
-        if not found:
-            check_op(op, sources.pages, found)
+    for name, text in drafts:
+        op, found = _operation(text, name, shared)
         problems.extend(found)
         ops.append(op)
     if not problems:
         check_library(ops, problems)
     if problems:
         raise SpecInvalid(problems)
+    common, sources = _shared_entries(shared)
     return Library(tuple(sorted(ops, key=lambda op: op.op)), sources.pages, common)
+
+
+@functools.lru_cache(maxsize=LOADED)
+def _operation(text: str, name: str, shared: tuple[tuple[str, str], ...]) -> tuple[Op, tuple[Problem, ...]]:
+    """The operation of a file that could be decoded, completed by the files of shared entries, and its problems."""
+    problems = Problems()
+    common, sources = _shared_entries(shared)
+    draft, _ = _decoded(text, name)
+    assert isinstance(draft, Op)
+    op = bytewise(listed(_complete(draft, common, problems), problems), problems)
+    if not problems:
+        check_op(op, sources.pages, problems)
+    return op, tuple(problems)
+
+
+def _shared_entries(shared: tuple[tuple[str, str], ...]) -> tuple[Common, Sources]:
+    """What the files _common.yaml and _sources.yaml say; one that is missing or refused says nothing."""
+    common, sources = Common(), Sources()
+    for name, text in shared:
+        found, _ = _decoded(text, name)
+        common = found if isinstance(found, Common) else common
+        sources = found if isinstance(found, Sources) else sources
+    return common, sources
+
+
+@functools.lru_cache(maxsize=2 * LOADED)
+def _decoded(text: str, name: str) -> tuple[Node | None, tuple[Problem, ...]]:
+    """The root of a file, with its problems and those of shared entries among themselves."""
+    problems = Problems()
+    found = decode(KINDS.get(Path(name).name, Op), text, name, problems)
+    if isinstance(found, Common):
+        _check_common(found, problems)
+    return found, tuple(problems)
 
 
 def decode(cls: type[N], text: str, name: str, problems: Problems) -> N | None:

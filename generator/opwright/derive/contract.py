@@ -17,6 +17,7 @@ from ..language.hashing import digest
 from ..language.model import Attribute, Let, Op, Tensor
 from ..language.schema import Located
 from ..language.types import symbol_of
+from ..memo import memoised
 from .algebra.poly import ONE, NotPolynomial, Poly
 
 ALGEBRA: dict[str, Callable[[Poly, Poly], Poly]] = {
@@ -30,6 +31,7 @@ IN_ANY_ORDER = ("min", "max", *LOGIC, "==", "!=")
 Letters = dict[str, str]
 
 
+@memoised
 def contract_hash(op: Op) -> str:
     """The hash as hexadecimal. Operations with equal hashes accept the same calls and return the same results."""
     return digest((_Steps if op.stepped else _Contract)(op).whole())

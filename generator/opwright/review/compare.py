@@ -14,7 +14,7 @@ from ..emit.reference import cited_pages
 from ..language.library import Library, Page
 from ..language.model import Op
 from .edit import Edit, Pages
-from .tree import exact, rename, text_of
+from .tree import rename, same, text_of
 from .walk import Walk
 
 
@@ -26,11 +26,11 @@ def edits(before: Library, after: Library) -> tuple[Edit, ...]:
     for gone in [name for name in old if name not in new]:
         for come in [name for name in new if name not in old]:
             renamed = rename(old[gone], gone, come)
-            if exact(renamed) == exact(new[come]):
+            if same(renamed, new[come]):
                 found = [dataclasses.replace(edit, op=come) if edit.op == gone else edit for edit in found]
                 found.append(_whole("op-renamed", come, old.pop(gone), new[come]))
                 renames = functools.partial(rename, old=gone, new=come)
-                spelled_differently = [name for name, op in old.items() if exact(renames(op)) != exact(op)]
+                spelled_differently = [name for name, op in old.items() if not same(renames(op), op)]
                 found += [dataclasses.replace(found[-1], op=name, make=renames) for name in spelled_differently]
                 old = {name: renames(op) for name, op in old.items()} | {come: renamed}
                 break
@@ -41,7 +41,7 @@ def edits(before: Library, after: Library) -> tuple[Edit, ...]:
             found.append(_whole("op-added", name, None, new[name]))
         elif (hidden := old[name] in before.gradients) != (new[name] in after.gradients):  # functions, or autograd's
             found.append(_whole("op-added" if hidden else "op-removed", name, old[name], new[name]))
-        else:
+        elif old[name] is not new[name]:
             found += Walk(old[name], new[name]).edits()
     return (*found, *_pages(pages, after.pages, old, new))
 
@@ -50,7 +50,7 @@ def _moved_pages(before: Pages, after: Pages, ops: dict[str, Op], found: list[Ed
     """Documents that only changed their short name; citations follow."""
     pages = dict(before)
     for gone in [name for name in before if name not in after]:
-        come = next((n for n in after if n not in pages and exact(after[n]) == exact(before[gone])), None)
+        come = next((n for n in after if n not in pages and same(after[n], before[gone])), None)
         if come is None:
             continue
         renames = functools.partial(rename, old=gone, new=come)
@@ -73,7 +73,7 @@ def _pages(before: Pages, after: Pages, olds: Mapping[str, Op], news: Mapping[st
     """Edits of the list of documents: one for each operation that cites the document, or one without an operation."""
     for name in sorted({*before, *after}):
         was, now = before.get(name), after.get(name)
-        if exact(was) != exact(now):
+        if not same(was, now):
             rule = f"source-page-{'added' if was is None else 'removed' if now is None else 'changed'}"
             places = (was.at if was else None, now.at if now else None)
             lists = functools.partial(_listed, name=name, page=now)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..language.library import Library, Page
 from ..language.model import Op
 from ..language.source import Mark
-from .tree import exact
+from .tree import same
 
 Pages = Mapping[str, Page]
 
@@ -40,5 +40,5 @@ def changed(before: Library, after: Library) -> Iterator[tuple[Op, Op]]:
     olds = {op.op: op for op in before.every}
     for op in after.every:
         old = olds.get(op.op)
-        if old is not None and exact(old) != exact(op):
+        if old is not None and not same(old, op):
             yield old, op

@@ -41,7 +41,7 @@ from ..trace.footprint import Attributes, Printed, Taken, Watching, footprint, t
 from ..trace.recording import fields, record
 from .edit import Edit
 from .rules import KERNELS, RULES
-from .tree import exact
+from .tree import exact, same
 
 UNCOMPARED = ("PROVENANCE.json", "SHARDING.json", "MANIFEST.json", "py.typed")
 # The folder of the spec, in the first line of a page.
@@ -260,7 +260,7 @@ def impact(project: Project, before: Library, after: Library, edits: Sequence[Ed
     """Predict the effect of every edit, then render both sides and compare."""
     olds, news = ({op.op: op for op in library.every} for library in (before, after))
     by_op: dict[str, list[int]] = {}
-    if exact(before.pages) != exact(after.pages):  # a document may change any page
+    if not same(before.pages, after.pages):  # a document may change any page
         by_op = {op.op: [] for op in after.every}
     for number, edit in enumerate(edits):
         by_op.setdefault(edit.op, []).append(number)
@@ -325,7 +325,7 @@ def _of_op(
     base = carried.printed()
     prediction, proof = foreseen(carried.pieces, pieces), observed(ops[0], base, new, head)
     name = new.op if new else edits[numbers[0]].op
-    if exact(state) != exact(new):
+    if not same(state, new):
         result.unpredicted.append(f"{name}: the findings do not account for the whole difference")
     for kind, found in (("files", "files"), ("kernels", "kernels"), ("new kernels", "added"), ("kernels", "removed")):
         predicted, seen_ = getattr(prediction, found), getattr(proof, found)

@@ -22,7 +22,7 @@ from ..language.library import Library
 from ..language.source import Mark, Problem, SpecInvalid
 from ..load import MAX_BYTES, SUFFIXES, load_texts, read_folder, read_text, text_of, with_gradients
 from ..project import CARRIED, GENERATOR, GRADIENTS, RECORDS, TEMPLATE_SUFFIXES, Project, spec_folder
-from .tree import exact
+from .tree import same
 
 MAIN = ("origin/main", "main", "origin/master", "master")
 DRIVER_ARGUMENTS = (
@@ -61,8 +61,8 @@ class Side:
         Only operations that differ from the other side are checked, so that small edits stay fast, and an edit
         of an operation is reviewed before its gradient is derived again.
         """
-        others = {op.op: exact(op) for op in other.every}
-        changed = tuple(op for op in library.every if others.get(op.op) != exact(op))
+        others = {op.op: op for op in other.every}
+        changed = tuple(op for op in library.every if not same(others.get(op.op), op))
         try:
             lower(Library(changed, library.pages))
             prove_normal_forms(Library(changed, library.pages))
