@@ -62,6 +62,9 @@ KNOWN = [
     ("g * H + h", "G * H"),
     ("floor(e / 2)", "E / 2"),
     ("floor((E - 1 - e) / 2)", "E / 2"),
+    ("min(floor(h / G) + 1, H - 1)", "H"),
+    ("min(floor(h * (H - 1) / G) + floor(i / 2), H - 1)", "H"),
+    ("max(min(floor(max(i - P, 0) / G), H - 1), 0)", "H"),
 ]
 UNKNOWN = [
     ("i - P", "H"),
@@ -74,6 +77,10 @@ UNKNOWN = [
     ("max(h, H) - 1", "P"),
     ("floor(h / G) + S", "H"),
     ("floor((e + 1) / 2)", "E / 2"),
+    ("min(floor(h / G) - 1, H - 1)", "H"),
+    ("min(floor((h - 2) / G) + 1, H - 1)", "H"),
+    ("min(1 - floor(h / G), H - 1)", "H"),
+    ("floor(h / G) + 1", "H"),
 ]
 
 
@@ -82,9 +89,9 @@ def value(tree: Expr, names: dict[str, int]) -> int:
         return int(tree.value)
     if isinstance(tree, Name):
         return names[tree.id]
-    if isinstance(tree, Call) and tree.function == "floor":
+    if isinstance(tree, Call) and tree.function in ("floor", "ceil"):
         above, below = (value(side, names) for side in expr.children(tree.arguments[0]))
-        return above // below
+        return above // below if tree.function == "floor" else -(-above // below)
     parts = [value(child, names) for child in expr.children(tree)]
     if isinstance(tree, Call):
         return min(parts) if tree.function == "min" else max(parts)
@@ -152,7 +159,7 @@ def drawn(source: random.Random, depth: int) -> Expr:
     if kind < 0.6:
         return Binary("%", drawn(source, depth - 1), Name(source.choice("HG")))
     if kind < 0.65:
-        return Call("floor", (Binary("/", drawn(source, depth - 1), Name("G")),))
+        return Call(source.choice(("floor", "ceil")), (Binary("/", drawn(source, depth - 1), Name("G")),))
     if kind < 0.75:
         factors = [expr.parse(source.choice(("2", "3", "P", "S", "A", "0 - 2"))), drawn(source, depth - 1)]
         source.shuffle(factors)

@@ -1316,6 +1316,24 @@ static inline void opwright_picked_f32(const float *from, const int64_t *places,
         const __m512 first = _mm512_castps256_ps512(_mm512_i64gather_ps(_mm512_mullo_epi64(low, by), from, 4));
         _mm512_storeu_ps(room + i, _mm512_insertf32x8(first, _mm512_i64gather_ps(_mm512_mullo_epi64(high, by), from, 4), 1));
     }
+#elif defined(__AVX2__)
+    const __m256i numbers = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), far = _mm256_set1_epi64x(-8);
+    for (; step == 1 && i + 8 <= n; i += 8) {
+        const __m256i begin = _mm256_set1_epi64x(places[i]);
+        const __m256i low = _mm256_sub_epi64(_mm256_loadu_si256((const void *)(places + i)), begin);
+        const __m256i high = _mm256_sub_epi64(_mm256_loadu_si256((const void *)(places + i + 4)), begin);
+        const __m256 halves = _mm256_shuffle_ps(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high), 0x88);
+        const __m256i lanes = _mm256_permute4x64_epi64(_mm256_castps_si256(halves), 0xd8);
+        const __m256i last = _mm256_set1_epi32((int)(places[i + 7] - places[i]));
+        const __m256i past = _mm256_cmpgt_epi32(lanes, last);
+        if (!_mm256_testz_si256(_mm256_or_si256(low, high), far) || !_mm256_testz_si256(past, past)) {
+            break;
+        }
+        // All 8 lie in one vector, the last one behind the others.
+        const __m256i beyond = _mm256_cmpgt_epi32(numbers, last);
+        const __m256 cells = _mm256_maskload_ps(from + places[i], _mm256_xor_si256(beyond, _mm256_set1_epi32(-1)));
+        _mm256_storeu_ps(room + i, _mm256_permutevar8x32_ps(cells, lanes));
+    }
 #endif
     for (; i < n; ++i) {
         room[i] = from[places[i] * step];

@@ -3,7 +3,8 @@
 In: an expression of sizes and letters, what is known of sizes, and the extents of letters. Out: whether it is at least
 0 for all values of its letters. It may have min, max and remainders, and one rounded quotient around them: a minimum
 of maxima of polynomials is at least 0 if each maximum has a polynomial that is, or two whose sum is. A polynomial is
-least where each of its letters is first or last, and there it must be a sum of what is never negative.
+least where each of its letters is first or last, and there it must be a sum of what is never negative. Of other
+rounded quotients no more is known than that they are at least 0 if what they divide is.
 """
 
 from __future__ import annotations
@@ -156,6 +157,7 @@ class _Proof:
 
     def __init__(self, sizes: Sizes, extents: Mapping[str, Expr]) -> None:
         self.sizes = sizes
+        self.least = dict(sizes.least)  # also of quotients, by what they read as
         self.past = {letter: self.extent(tree) for letter, tree in extents.items()}
 
     def extent(self, tree: Expr) -> Poly:
@@ -189,7 +191,13 @@ class _Proof:
             name = f"rest {len(self.past)}"  # which no letter is called
             self.past[name] = self.polynomial(tree.right)
             return ((Poly.symbol(name),),)
-        return ((Poly.symbol(spell(tree)),),)  # of which nothing is known
+        if isinstance(tree, Call) and tree.function in ("floor", "ceil") and self.divides(tree.arguments[0]):
+            self.least[spell(tree)] = 0
+        return ((Poly.symbol(spell(tree)),),)  # of which no more is known
+
+    def divides(self, tree: Expr) -> bool:
+        """Whether a tree is a quotient that is never negative; a divisor is at least 1."""
+        return isinstance(tree, Binary) and tree.op == "/" and all(map(self.some, self.clauses(tree.left)))
 
     def negative(self, tree: Expr) -> Clauses:
         """The clauses of -tree; of a sum, those of its parts, as they are fewer."""
@@ -242,7 +250,7 @@ class _Proof:
 
     def plainly(self, found: Poly) -> bool:
         """Whether a polynomial has no product that may be below 0, once sizes are counted from their minima."""
-        least = self.sizes.least
+        least = self.least
         divisors = {name for monomial, _ in found.terms for name, power in monomial if power < 0}
         some = {name: least[name] for name in found.symbols - divisors if least.get(name, 0) > 0}
         shifted = found.substitute({name: Poly.symbol(name) + Poly.number(one) for name, one in some.items()})
