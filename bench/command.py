@@ -53,7 +53,7 @@ def written(options: Options, out: Console, folder: Path = HERE) -> None:
     if not found.records:
         raise UsageError(f"there are no results in {options.folder.name}; measure some first: opwright bench")
     folder.mkdir(parents=True, exist_ok=True)
-    pages = {report.OTHERS: report.others(found)}
+    pages = {report.others_page(found): report.others(found)}
     if any(found.rows()):
         plot: str | None = report.PLOT
         try:

@@ -23,7 +23,7 @@ from .shapes import TABLE
 from .steps import LARGE
 
 NAMES = {"ours": "Opwright", "onednn": "oneDNN", "torch": "PyTorch", "ours_f32": "Opwright in f32", "copy": "copy"}
-PAGE, PLOT, OTHERS = "RESULTS.md", "results.png", "OPERATIONS.md"
+PAGE, PLOT = "RESULTS.md", "results.png"
 SHORT_SHOWN = 50
 TARGET_COLUMNS = ("target", "rows", "mean", "required", "minimum", "required", "reached", "slowest row")
 COLORS = {"small": "tab:blue", "big": "tab:orange", "weights": "tab:green"}
@@ -118,6 +118,12 @@ def markdown(found: Results, plot: str | None = PLOT) -> str:
     parts += ["## Machine", *_machine(found), "## By operation", *_by_operation(found)]
     parts += ["## Rows below a target", *_short(found), "## Refused or wrong", *_failures(found), *_all(found)]
     return "\n\n".join(parts) + "\n"
+
+
+def others_page(found: Results) -> str:
+    """The name of the page of other operations: CPUs without AVX-512 have their own, so that no page mixes them."""
+    instructions = found.machine.get("described", {}).get("instructions", "avx512f")
+    return "OPERATIONS.md" if "avx512f" in instructions else f"OPERATIONS_{instructions.split(', ')[-1].upper()}.md"
 
 
 def others(found: Results) -> str:

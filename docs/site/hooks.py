@@ -58,8 +58,9 @@ def pages() -> Iterator[tuple[str, str]]:
         text = re.sub(r"^ {3}(?! )", "    ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
         text = re.sub(r"^    ```\n(?=.)", "    ```\n\n", text, flags=re.MULTILINE)
         yield f"reference/{page.name}", text
-    for name, dots in (("RESULTS.md", pictures.convolutions), ("OPERATIONS.md", pictures.operations)):
-        yield f"bench/{name}", results((ROOT / "bench" / name).read_text(encoding="utf-8"), dots)
+    for page in sorted((ROOT / "bench").glob("*.md")):
+        dots = pictures.convolutions if page.name == "RESULTS.md" else pictures.operations
+        yield f"bench/{page.name}", results(page.read_text(encoding="utf-8"), dots)
     ops = load(ROOT / "spec" / "onednn_graph", ROOT).ops
     yield "tables/schedules.md", schedules()
     yield "tables/sharding.md", sharding()

@@ -185,6 +185,18 @@ def test_products_and_operations_of_steps_have_a_page_of_their_own() -> None:
     assert "Matrix products" not in report.markdown(found(product, step))
 
 
+@pytest.mark.parametrize(
+    ("instructions", "name"),
+    [
+        ("avx2, avx512f, avx512_bf16", "OPERATIONS.md"),
+        ("avx2", "OPERATIONS_AVX2.md"),
+        ("asimd", "OPERATIONS_ASIMD.md"),
+    ],
+)
+def test_instruction_sets_of_other_widths_have_pages_of_their_own(instructions: str, name: str) -> None:
+    assert report.others_page(found(described={"instructions": instructions})) == name
+
+
 def test_a_picture_has_a_dot_for_each_ratio_and_says_which_row_it_is() -> None:
     dots = list(pictures.convolutions(report.markdown(stored())))
     assert ("Convolution", "resnet50_l1_3x3_b16, f32 NXC, 2 threads", 3.0) in dots
