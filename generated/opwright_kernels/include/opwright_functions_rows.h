@@ -62,13 +62,15 @@ static inline __m256 opwright_exp_lanes_f32(__m256 x)
     return _mm256_mul_ps(_mm256_mul_ps(power, _mm256_castsi256_ps(first)), _mm256_castsi256_ps(second));
 }
 
-// The first n of 8 cells, the others 0; and stores them: masks of stores are slow on AMD's. Softmax of 100000 rows of 10 takes 0.75
-// of the time of the last cells one by one (AMD EPYC Zen 3, gcc 12.2).
-static inline __m256 opwright_rest_f32(const float *cells, int64_t n)
+// All bits in the first n lanes. The cells of these, the others 0; and stores them: masks of stores are slow on AMD's. Softmax of
+// 100000 rows of 10 takes 0.75 of the time of the last cells one by one (AMD EPYC Zen 3, gcc 12.2).
+static inline __m256i opwright_first_lanes(int64_t n)
 {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_maskload_ps(cells, _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)n), lanes));
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)opwright_min(n, 8)), lanes);
 }
+
+static inline __m256 opwright_rest_f32(const float *cells, int64_t n) { return _mm256_maskload_ps(cells, opwright_first_lanes(n)); }
 
 static inline void opwright_put_rest_f32(float *to, __m256 cells, int64_t n)
 {

@@ -4976,15 +4976,6 @@ static inline opwright_lanes opwright_lanes_of(float x)
 #endif
 }
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
-// All bits in the first n lanes.
-static inline __m256 opwright_first_lanes(int64_t n)
-{
-    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)opwright_min(n, 8)), lanes));
-}
-#endif
-
 #if defined(__AVX512F__)
 // f32: 16 cells as f32, or some of them and zeros.
 static inline __m512 opwright_wide_f32(const float *cells, __mmask16 some)
@@ -5001,7 +4992,7 @@ static inline __m256 opwright_wide_f32(const float *cells)
 // the last cells one by one (AMD EPYC Zen 3, gcc 12.2).
 static inline __m256 opwright_some_f32(const float *row, int64_t at, int64_t n)
 {
-    return _mm256_maskload_ps(row + at, _mm256_castps_si256(opwright_first_lanes(n - at)));
+    return opwright_rest_f32(row + at, n - at);
 }
 #endif
 
@@ -5029,19 +5020,19 @@ static inline opwright_lanes opwright_sum_row_f32(opwright_lanes sums, const flo
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_f32(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_add_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_f32(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_add_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_f32(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_add_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_f32(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_add_ps(cells, sums.of[3]), some);
     }
 #else
@@ -5078,19 +5069,19 @@ static inline opwright_lanes opwright_product_row_f32(opwright_lanes sums, const
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_f32(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_mul_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_f32(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_mul_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_f32(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_mul_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_f32(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_mul_ps(cells, sums.of[3]), some);
     }
 #else
@@ -5127,19 +5118,19 @@ static inline opwright_lanes opwright_max_row_f32(opwright_lanes sums, const flo
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_f32(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_f32(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_f32(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_f32(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else
@@ -5176,19 +5167,19 @@ static inline opwright_lanes opwright_min_row_f32(opwright_lanes sums, const flo
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_f32(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_f32(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_f32(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_f32(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else
@@ -5256,19 +5247,19 @@ static inline opwright_lanes opwright_sum_row_bf16(opwright_lanes sums, const op
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_bf16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_bf16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_add_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_bf16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_bf16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_add_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_bf16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_bf16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_add_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_bf16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_bf16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_add_ps(cells, sums.of[3]), some);
     }
 #else
@@ -5305,19 +5296,19 @@ static inline opwright_lanes opwright_product_row_bf16(opwright_lanes sums, cons
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_bf16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_bf16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_mul_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_bf16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_bf16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_mul_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_bf16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_bf16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_mul_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_bf16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_bf16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_mul_ps(cells, sums.of[3]), some);
     }
 #else
@@ -5354,19 +5345,19 @@ static inline opwright_lanes opwright_max_row_bf16(opwright_lanes sums, const op
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_bf16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_bf16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_bf16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_bf16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_bf16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_bf16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_bf16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_bf16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else
@@ -5403,19 +5394,19 @@ static inline opwright_lanes opwright_min_row_bf16(opwright_lanes sums, const op
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_bf16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_bf16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_bf16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_bf16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_bf16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_bf16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_bf16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_bf16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else
@@ -5483,19 +5474,19 @@ static inline opwright_lanes opwright_sum_row_f16(opwright_lanes sums, const opw
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_f16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_add_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_f16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_add_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_f16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_add_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_f16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_add_ps(cells, sums.of[3]), some);
     }
 #else
@@ -5532,19 +5523,19 @@ static inline opwright_lanes opwright_product_row_f16(opwright_lanes sums, const
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_f16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_mul_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_f16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_mul_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_f16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_mul_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_f16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_mul_ps(cells, sums.of[3]), some);
     }
 #else
@@ -5581,19 +5572,19 @@ static inline opwright_lanes opwright_max_row_f16(opwright_lanes sums, const opw
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_f16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_f16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_f16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_f16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else
@@ -5630,19 +5621,19 @@ static inline opwright_lanes opwright_min_row_f16(opwright_lanes sums, const opw
         }
     }
     if (i + 0 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 0), cells = opwright_some_f16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 8), cells = opwright_some_f16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 16), cells = opwright_some_f16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = opwright_first_lanes(n - i - 24), cells = opwright_some_f16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else

@@ -259,7 +259,8 @@ class RowReads:
             return self._gathered(read, name, room)
         by = self.spread(read, name, step)
         elements.buffered(step, by or ONE)
-        begin = together.begin(elements, read) or repeats.begin(elements, read, step)
+        again = joined.begin(elements, read) if self.joins else None
+        begin = again or together.begin(elements, read) or repeats.begin(elements, read, step)
         there = Conditional(cache_lines.PAST, Name(room), Name(self.lands)) if self.lands else Name(room)
         function = f"opwright_{'landed' if self.lands else 'row'}_{dtype}"
         row = Call(function, (begin, step, self.cells(by), there))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from ...derive.algebra.slopes import minus, slope
-from ...derive.rewrites.sharing import COSTLY
 from ...derive.whole import is_whole
 from ...language import expr
 from ...language.dtypes import DTYPES
@@ -19,6 +18,7 @@ from ...language.expr import COMPARISONS, LOGIC, Read
 from ...language.kinds import Kind
 from .. import nodes
 from ..nodes import Assign, Binary, Call, Cast, Conditional, Expr, Literal, Stmt, Unary
+from .chosen import called_once
 
 # Types without arithmetic in C, and the type that their elements are widened to.
 NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
@@ -260,25 +260,6 @@ def summed_alone(tree: expr.Expr) -> Read | None:
     """The one term of a sum, 0 added to a cell."""
     sums = isinstance(tree, expr.Binary) and tree.op == "+" and tree.right == expr.Number(0)
     return tree.left if sums and isinstance(tree.left, Read) else None  # type: ignore[union-attr]
-
-
-def called_once(condition: expr.Expr, yes: expr.Expr, no: expr.Expr) -> tuple[expr.Expr, expr.Expr, expr.Expr]:
-    """A choice whose two values call the same costly function: it is called once, with the selected argument."""
-    for call in _costly(yes):
-        other = next((found for found in _costly(no) if found.function == call.function and found != call), None)
-        if other is not None:
-            chosen = expr.Call("select", (condition, call.arguments[0], other.arguments[0]))
-            once = dataclasses.replace(call, arguments=(chosen,))
-            return condition, expr.replaced(yes, call, once), expr.replaced(no, other, once)
-    return condition, yes, no
-
-
-def _costly(tree: expr.Expr) -> list[expr.Call]:
-    return [
-        node
-        for node in expr.walk(tree)
-        if isinstance(node, expr.Call) and node.function in COSTLY and len(node.arguments) == 1
-    ]
 
 
 @dataclass(frozen=True)

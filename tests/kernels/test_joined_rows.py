@@ -1,0 +1,63 @@
+"""Short rows beside a row that is the same for all, and cells of their own, in specs that name their letters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import ml_dtypes
+import numpy as np
+import pytest
+from support.generated import rng
+from support.package import package
+
+SPEC = """
+op: {name}
+revision: 1
+summary: A value of a matrix and a vector or two.
+dims:
+  rows: {{symbol: B}}
+  cells: {{symbol: C}}
+inputs:
+  - {{name: x, dims: {{X: B, Y: C}}, summary: The matrix.}}
+  - {{name: w, dims: {{X: C}}, summary: A row.}}
+  - {{name: k, dims: {{X: B}}, summary: A column.}}
+outputs: [{{name: y, dims: {{X: B, Y: C}}, summary: The values.}}]
+dtypes:
+  - {{x: f32, w: f32, k: f32, y: f32, accumulate: f32}}
+  - {{x: bf16, w: bf16, k: f32, y: bf16, accumulate: f32}}
+  - {{x: s8, w: f32, k: f32, y: f32, accumulate: f32}}
+semantics:
+  ranges: {{b: B, c: C}}
+  steps:
+    - y[b, c] = {value}
+"""
+VALUES = {"Alone": "(x[b, c] + 3) * w[c]", "Beside": "x[b, c] * w[c] + k[b]"}
+KINDS = {"f32": np.float32, "bf16": np.dtype(ml_dtypes.bfloat16), "s8": np.int8}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    texts = {f"{name}.yaml": SPEC.format(name=name, value=value) for name, value in VALUES.items()}
+    column = ("  - {name: k, dims: {X: B}, summary: A column.}\n", "k: f32, ")
+    texts["Alone.yaml"] = texts["Alone.yaml"].replace(column[0], "").replace(column[1], "")
+    return package(texts, Path(tmp_path_factory.mktemp("joined_rows")), "joined_rows_package")[1]
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_short_rows_beside_one_row_have_the_values_of_single_rows(built: ModuleType, dtype: str, isa: str) -> None:
+    random, kind = rng("joined rows", dtype), np.dtype(KINDS[dtype])
+    other = kind if dtype == "bf16" else np.dtype(np.float32)
+    for cells in (0, 1, 16, 31, 50, 64, 127, 128, 129):
+        for rows in (1, 63, 1000):
+            x = random.integers(-8, 9, (rows, 2 * cells)).astype(kind)
+            w, k = (
+                random.integers(-4, 5, count).astype(made) for count, made in ((2 * cells, other), (rows, np.float32))
+            )
+            for a, b in ((x[:, :cells].copy(), w[:cells]), (x[:, :cells], w[:cells]), (x[:, ::2].copy(), w[::-2])):
+                wide, row = a.astype(np.float32), b.astype(np.float32)
+                for threads in (1, 2):
+                    found = built.alone(a, b, threads=threads).astype(np.float32)
+                    assert np.array_equal(found, (wide + 3) * row), (cells, rows)
+                    both = built.beside(a, b, k, threads=threads).astype(np.float32)
+                    assert np.array_equal(both, wide * row + k[:, None]), (cells, rows)
