@@ -178,14 +178,6 @@ INLINE void put_weights(unit *to, int64_t channel, bool over, vec v) {
 #endif
 }
 
-INLINE int64_t taps_of(const opwright_problem *p) { return p->taps[0] * p->taps[1] * p->taps[2]; }
-
-// From the first tap's weight to that of tap t.
-INLINE int64_t tap_at(const opwright_problem *p, int64_t t) {
-    const int64_t *k = p->taps;
-    return t / (k[1] * k[2]) * p->w_k[0] + t / k[2] % k[1] * p->w_k[1] + t % k[2] * p->w_k[2];
-}
-
 // Weights of `lanes` lanes from `from` on, as `[position of the tap][channel][width]`; lanes past the last one and the
 // second half of an odd last pair are zero. The contiguous axis of the tensor is read along.
 static void pack_weights(const plan *plan, const int64_t *positions, const elem *from, int64_t lanes, unit *to,
@@ -195,7 +187,7 @@ static void pack_weights(const plan *plan, const int64_t *positions, const elem 
     if (plan->line) // halves of a pair come in any order
         memset(to, 0, (size_t)(plan->panel_units / LANES * width) * sizeof *to);
     const int64_t *k = s->problem->taps;
-    const int64_t taps = taps_of(p);
+    const int64_t taps = volume(k);
     // A line of the tensor that is transposed: the reduced channels of a tap, or the taps, of one channel or of all.
     const bool taps_first = taps > 1 && p->w_k[2] == 1 && p->w_k[1] == k[2] && p->w_k[0] == k[1] * k[2];
     const bool contiguous = taps_first && s->w_reduced == taps;
@@ -299,7 +291,7 @@ INLINE void pack_tap(const plan *p, const elem *from, unit *to, int64_t step) {
 // Weights of groups that share a vector, as `[position of the tap][channel][lane]`. They are few.
 static void pack_groups(const plan *p, const elem *from, const int64_t *positions, int64_t groups, unit *to) {
     const solve *s = &p->s;
-    for (int64_t t = 0; t < taps_of(s->problem); t++)
+    for (int64_t t = 0; t < volume(s->problem->taps); t++)
         for (int64_t lane = 0; lane < LANES; lane++) {
             unit *at = to + positions[t] / UNIT_CHANNELS * LANES + lane;
             if (lane < groups * s->lanes)
@@ -314,7 +306,7 @@ static void pack_groups(const plan *p, const elem *from, const int64_t *position
 // Weights of the channels beyond whole vectors, as `[channel][position of the tap][reduced channel]`.
 static void pack_rest(const plan *p, const elem *from, const int64_t *positions, unit *to) {
     for (int64_t lane = 0; lane < p->rest; lane++, from += p->s.w_lane, to += p->panel_units / LANES)
-        for (int64_t t = 0; t < taps_of(p->s.problem); t++)
+        for (int64_t t = 0; t < volume(p->s.problem->taps); t++)
             pack_tap(p, from + tap_at(p->s.problem, t), to + positions[t] / UNIT_CHANNELS, 1);
 }
 

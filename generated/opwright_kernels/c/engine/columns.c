@@ -190,7 +190,7 @@ static void pack_task(const void *context, int64_t task, int64_t worker) {
     const plan *p = &c->p;
     const solve *s = &p->s;
     const opwright_problem *problem = s->problem;
-    const int64_t *k = problem->taps, taps = k[0] * k[1] * k[2];
+    const int64_t *k = problem->taps, taps = volume(k);
     const int64_t of_group = ceil_div(s->lanes, LANES), group = task / of_group, lane = task % of_group * LANES;
     const int64_t rows = min(LANES, s->lanes - lane);
     const elem *from = c->weights + group * problem->w_g + lane * s->w_lane;
@@ -207,8 +207,7 @@ static void pack_task(const void *context, int64_t task, int64_t worker) {
         return;
     }
     for (int64_t t = 0; t < taps; t++) {
-        const elem *tap = from + t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
-                          t % k[2] * problem->w_k[2];
+        const elem *tap = from + tap_at(problem, t);
         int64_t begin, step;
         place_tap(p, c->positions[t], t, &begin, &step);
         for (int64_t row = 0; row < rows; row++)

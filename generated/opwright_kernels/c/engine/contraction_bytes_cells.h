@@ -138,31 +138,32 @@ INLINE int32_t left_sum(const int32_t *from, int64_t units, bool is_signed) {
 static void put_rows(const opwright_contraction *q, const sink *s, int64_t at, const int32_t *sums, int64_t pitch, int64_t rows,
                      int64_t count, int64_t worker) {
     union { int32_t s32[PIECE]; float f32[PIECE]; int64_t s64[PIECE]; double f64[PIECE]; } to;
-    const int64_t most = s->finish && q->out_column == 1 && q->out_row == count ? PIECE / max(1, count) : 1;
+    const int64_t size = cell_size(q), most = s->finish && q->out_column == 1 && q->out_row == count ? PIECE / max(1, count) : 1;
     for (int64_t m = 0, together; m < rows; m += together, at += together * q->out_row) {
         together = min(most, rows - m);
         const int64_t cells = together * count;
-#define CONVERTED(name, type)                                                                                          \
-    for (int64_t r = 0; r < together; r++)                                                                             \
-        for (int64_t i = 0; i < count; i++)                                                                            \
-            to.name[r * count + i] = (type)sums[(m + r) * pitch + i];                                                  \
-    if (!s->finish && q->out_column == 1)                                                                              \
-        memcpy((type *)(void *)s->out + at, to.name, (size_t)cells * sizeof(type));                                    \
-    else if (!s->finish)                                                                                               \
-        for (int64_t i = 0; i < cells; i++)                                                                            \
-            ((type *)(void *)s->out)[at + i * q->out_column] = to.name[i];
-        switch (q->sums) {
-        case 0: CONVERTED(s32, int32_t) break;
-        case 1: CONVERTED(f32, float) break;
-        case 2: CONVERTED(s64, int64_t) break;
-        default: CONVERTED(f64, double) break;
+        for (int64_t r = 0; r < together; r++) {
+            const int32_t *const from = sums + (m + r) * pitch;
+            const int64_t first = r * count;
+            switch (q->sums) {
+            case 0: for (int64_t i = 0; i < count; i++) to.s32[first + i] = from[i]; break;
+            case 1: for (int64_t i = 0; i < count; i++) to.f32[first + i] = (float)from[i]; break;
+            case 2: for (int64_t i = 0; i < count; i++) to.s64[first + i] = from[i]; break;
+            default: for (int64_t i = 0; i < count; i++) to.f64[first + i] = from[i];
+            }
         }
-        const int64_t size = q->sums < 2 ? 4 : 8;
         if (s->finish && q->out_column == 1)
             s->finish(s->context, s->first + at, cells, &to, worker);
-        else if (s->finish)
-            for (int64_t i = 0; i < cells; i++)
-                s->finish(s->context, s->first + at + i * q->out_column, 1, (const char *)&to + i * size, worker);
+        else if (q->out_column == 1)
+            memcpy(s->out + at * size, &to, (size_t)(cells * size));
+        else
+            for (int64_t i = 0; i < cells; i++) {
+                const char *const cell = (const char *)&to + i * size;
+                if (s->finish)
+                    s->finish(s->context, s->first + at + i * q->out_column, 1, cell, worker);
+                else
+                    memcpy(s->out + (at + i * q->out_column) * size, cell, (size_t)size);
+            }
     }
 }
 

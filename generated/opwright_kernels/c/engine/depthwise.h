@@ -33,7 +33,6 @@ enum {
 };
 
 INLINE bool channels_last(const opwright_problem *p) { return p->big_c == 1 && p->small_c == 1; }
-INLINE int64_t volume(const int64_t x[3]) { return x[0] * x[1] * x[2]; }
 // Whether positions of a tensor follow each other without gaps.
 INLINE bool dense(const int64_t size[3], const int64_t distance[3]) {
     return (size[2] == 1 || distance[2] == 1) && (size[1] == 1 || distance[1] == size[2]) &&
@@ -70,10 +69,6 @@ INLINE void sums_store(sum_cell *p, vec v, bool part, int64_t lanes) {
 #define tap_load_part elem_load_part
 #define tap_get elem_get
 #endif
-
-INLINE int64_t tap_at(const opwright_problem *p, int64_t k) {
-    return k / (p->taps[1] * p->taps[2]) * p->w_k[0] + k / p->taps[2] % p->taps[1] * p->w_k[1] + k % p->taps[2] * p->w_k[2];
-}
 
 // Prefetches so many bytes.
 INLINE void prefetch(const void *p, int64_t bytes, const int write) {

@@ -129,7 +129,21 @@ INLINE units units_load_part(const unit *p, int64_t n) {
 }
 
 #if LANES > 2
-ADD_LANES(add_lanes, vec)
+// `count` sums over lanes, at most 4, each added up to a lane of the result; the first four lanes repeat.
+INLINE vec add_lanes(const vec *sum, int count) {
+    const vec a = sum[0], b = count > 1 ? sum[1] : (vec){0};
+    const vec c = count > 2 ? sum[2] : (vec){0}, d = count > 3 ? sum[3] : (vec){0};
+    const vec ab = SHUFFLE(a, b, QUARTERS(MINGLE, 0, 1)) + SHUFFLE(a, b, QUARTERS(MINGLE, 2, 3));
+    const vec cd = SHUFFLE(c, d, QUARTERS(MINGLE, 0, 1)) + SHUFFLE(c, d, QUARTERS(MINGLE, 2, 3));
+    vec v = SHUFFLE(ab, cd, QUARTERS(QUARTER, 0, 1)) + SHUFFLE(ab, cd, QUARTERS(QUARTER, 2, 3));
+#if LANES == 16
+    v += SHUFFLE(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+#endif
+#if LANES >= 8
+    v += SHUFFLE(v, v, QUARTERS_SWAPPED);
+#endif
+    return v;
+}
 #endif
 
 // Of a long sum that AMX multiplies at a time, so that a panel stays in the first-level cache: 2,250 GFLOP/s; 32 1,230,

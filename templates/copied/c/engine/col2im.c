@@ -159,10 +159,7 @@ static void pack_task(const void *context, int64_t task, int64_t worker) {
             unit *places[LANES];
             for (int64_t j = 0; j < count; j++)
                 places[j] = to + c->positions[t + i + j] * s->lanes * p->weights_pitch;
-            pack_scalars(s,
-                         from + t / (k[1] * k[2]) * problem->w_k[0] + t / k[2] % k[1] * problem->w_k[1] +
-                             i * problem->w_k[2],
-                         problem->w_k[2], count, places);
+            pack_scalars(s, from + tap_at(problem, t) + i * problem->w_k[2], problem->w_k[2], count, places);
         }
 }
 

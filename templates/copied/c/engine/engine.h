@@ -40,6 +40,14 @@ INLINE const opwright_way *way_of(const opwright_way *const *ways, opwright_solv
 #define over_channels_fills OPWRIGHT_NAME(over_channels_fills)
 bool over_channels_fills(const opwright_problem *problem, bool backward);
 
+INLINE int64_t volume(const int64_t x[3]) { return x[0] * x[1] * x[2]; }
+
+// From the first tap's weight to that of tap t.
+INLINE int64_t tap_at(const opwright_problem *p, int64_t t) {
+    const int64_t *k = p->taps;
+    return t / (k[1] * k[2]) * p->w_k[0] + t / k[2] % k[1] * p->w_k[1] + t % k[2] * p->w_k[2];
+}
+
 // Copies every field of axis `from` to axis `to`.
 INLINE void move_axis(const opwright_problem *old, int from, opwright_problem *p, int to) {
     p->small[to] = old->small[from], p->big[to] = old->big[from], p->taps[to] = old->taps[from];

@@ -340,25 +340,6 @@ INLINE void vec_transpose(vec v[LANES]) {
 }
 #endif
 
-// A function: of `count` sums over lanes, at most 4, each added up to a lane of the result; the first four lanes repeat.
-#if LANES == 16
-#define HALVES_ADDED(v) v += SHUFFLE(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7), v += SHUFFLE(v, v, QUARTERS_SWAPPED)
-#elif LANES == 8
-#define HALVES_ADDED(v) v += SHUFFLE(v, v, QUARTERS_SWAPPED)
-#else
-#define HALVES_ADDED(v) (void)0
-#endif
-#define ADD_LANES(NAME, TYPE)                                                                                          \
-    INLINE TYPE NAME(const TYPE *sum, int count) {                                                                     \
-        const TYPE a = sum[0], b = count > 1 ? sum[1] : (TYPE){0};                                                     \
-        const TYPE c = count > 2 ? sum[2] : (TYPE){0}, d = count > 3 ? sum[3] : (TYPE){0};                             \
-        const TYPE ab = SHUFFLE(a, b, QUARTERS(MINGLE, 0, 1)) + SHUFFLE(a, b, QUARTERS(MINGLE, 2, 3));                 \
-        const TYPE cd = SHUFFLE(c, d, QUARTERS(MINGLE, 0, 1)) + SHUFFLE(c, d, QUARTERS(MINGLE, 2, 3));                 \
-        TYPE v = SHUFFLE(ab, cd, QUARTERS(QUARTER, 0, 1)) + SHUFFLE(ab, cd, QUARTERS(QUARTER, 2, 3));                  \
-        HALVES_ADDED(v);                                                                                               \
-        return v;                                                                                                      \
-    }
-
 #if OPWRIGHT_PAIRS
 // Pairs of bf16 that were widened.
 INLINE vec paired(vec first, vec second) { return (vec)((uvec)first >> 16 | (uvec)second); }
