@@ -226,6 +226,18 @@ def test_sums_of_few_rows_stay_in_their_rows(made: Made) -> None:
             assert (found == wanted.astype(found.dtype)).all(), (rows, columns, dtype)
 
 
+def test_any_number_of_rows_that_lie_side_by_side_add_up_exactly(made: Made) -> None:
+    """They are read where they are, if they lie close enough; the matrix on the right is packed, or lies in crowded lines."""
+    rng = np.random.default_rng(11)
+    extents = itertools.product((9, 31, 50, 197), (17, 40, 256), (1, 3, 511, 1030), ("f32", "f64"))
+    for rows, columns, terms, dtype in extents:
+        a, b = (rng.integers(-2, 3, (terms, count)).astype(DTYPES[dtype]) for count in (rows + 5, columns))
+        wanted = a.T @ b
+        for left, expected in ((a, wanted), (a[:, 2 : rows + 2], wanted[2 : rows + 2])):
+            found = made[1].mat_mul(left, b, transpose_a=True, threads=2)
+            assert (found == expected).all(), (rows, columns, terms, dtype)
+
+
 def test_nan_and_inf_stay_in_their_rows_and_columns(made: Made) -> None:
     a, b = np.ones((20, 33), np.float32), np.ones((33, 45), np.float32)
     a[3, 4], b[5, 6] = np.nan, np.inf

@@ -64,6 +64,7 @@ def files() -> dict[str, Output]:
     """The printed files of c/engine."""
     data = {
         "tile": tile_shapes.DATA,
+        "turned": tile_shapes.TURNED,
         "picked": tile_shapes.PICKED,
         "summed": tile_shapes.SUMMED,
         "steps": tile_shapes.STEPS,

@@ -39,11 +39,14 @@ enum {
                                // 590 us, packed 820 (the same)
     TURNED_TERMS = 256,        // minimum for which rows that are neighbours in left become lanes of few columns: 4096x32x512 0.7
                                // to 0.9 of the time, 4096x16x64 0.9 (bf16) and 1.1, 100000x16x16 2 to 4 times (AMD Zen 4, gcc 12.2)
+    TURNED_STEP = 800,         // bytes between terms of left, maximum, of which tiles read rows side by side in place: 100x50x3000 0.79
+                               // of the time of copies, 197x50x1000 0.88, 31x33x5000 0.93; 247x197x333 1.05 (AMD Zen 3, gcc 12.2, f32)
     TURNED_ROWS = 64,          // of sums that are transposed at a time
     AHEAD = 16,                // terms that are prefetched before they are packed,
     AHEAD_LINES = 4,           // and lines of each column, where terms are contiguous
     SET_STRIDE = 2048,         // bytes between rows of left: multiples of it map to few sets of the first-level cache,
     SET_ROWS = 8,              // which holds the lines of so many rows
+    FIRST_LEVEL = 32 << 10,    // bytes of it
 };
 
 typedef struct plan {
@@ -60,6 +63,7 @@ typedef struct plan {
     bool copied;                   // left is copied before the tasks of a stage
     bool in_place;                 // left is read in place
     bool right_in_place;           // and right: each panel is read by few tiles
+    bool turned;                   // left is read in place where its rows lie side by side
     int64_t right_bytes, copied_bytes, left_bytes, sums_bytes, kept_bytes;
 } plan;
 
@@ -121,12 +125,22 @@ static void tiles_of(plan *p, bool registers) {
     const bool narrow = p->vectors <= p->wide, spread = q->left_row * (int64_t)sizeof(elem) % SET_STRIDE != 0;
     p->in_place = q->left_term == 1 && UNITS_LIE && q->terms % UNIT_CHANNELS == 0 &&
                   (registers || narrow || (spread && (p->vectors <= 2 * p->wide || again <= AGAIN_BYTES)));
-    p->tiles = max(1, ceil_div(q->rows, p->in_place && !spread ? min(SET_ROWS, max_rows(p->wide)) : max_rows(p->wide)));
+    p->turned = TURNS && sizeof(elem) == UNIT_BYTES && q->left_row == 1 && q->left_term != 1 && q->left_term >= 0 && !narrow &&
+                q->left_term * (int64_t)sizeof(elem) <= TURNED_STEP;
+    p->in_place = p->in_place || p->turned;
+    p->tiles = max(1, ceil_div(q->rows, p->in_place && !spread && !p->turned ? min(SET_ROWS, max_rows(p->wide)) : max_rows(p->wide)));
     p->units = ceil_div(q->terms, UNIT_CHANNELS);
     p->chunks = max(1, ceil_div(p->units, narrow && p->in_place ? OWN_BYTES / (p->vectors * LANES * UNIT_BYTES) : CHUNK_UNITS));
     p->chunk = max(1, ceil_div(ceil_div(p->units, p->chunks), LANES)) * LANES;
     p->chunks = ceil_div(p->units, p->chunk);
     p->pitch = p->chunk + LANES;
+}
+
+// Whether lines of right, of which a panel has one for each term of a chunk, crowd into few sets of the first-level cache:
+// packed, 50x1024x64 takes 0.48 of the time (AMD Zen 3, gcc 12.2, f32).
+static bool crowds(const plan *p) {
+    const int64_t step = p->q.right_term * (int64_t)sizeof(elem), apart = step & -step; // the largest power of 2 that divides it
+    return apart > 64 && p->chunk * apart > FIRST_LEVEL;
 }
 
 static void plan_of(plan *p, const opwright_contraction *contraction, int64_t workers) {
@@ -140,7 +154,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
                p->vectors * p->chunks * vector_bytes <= ALONE_BYTES;
     const int64_t near = q->right_term == q->columns && q->rows <= DENSE_ROWS ? DENSE_BYTES : NEAR_BYTES;
     p->right_in_place = sizeof(elem) == UNIT_BYTES && q->right_column == 1 && q->columns % LANES == 0 && q->rows <= NEAR_ROWS &&
-                        q->right_term >= 0 && q->terms * q->right_term * (int64_t)sizeof(elem) <= near;
+                        q->right_term >= 0 && q->terms * q->right_term * (int64_t)sizeof(elem) <= near && !(LOW && crowds(p));
     p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = BLOCK_TILES;
     if (!p->alone) {
         const int64_t maximum = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
@@ -308,13 +322,13 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
     const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, size = cell_size(&p->q);
     const int64_t lanes = q->columns - (c->first_vector + first) * LANES;
     const int64_t least = q->rows / p->tiles, more = q->rows % p->tiles; // rows of a tile; tiles that have one more
-    const bool beside = stores(q), floats = size == sizeof(real);
+    const bool beside = stores(q), floats = size == sizeof(real), turned = TURNS && p->turned;
     char *const out = sink_of(p, c, put, tile, first).out;
     for (int64_t chunk = c->first_chunk; chunk < c->first_chunk + c->chunks; chunk++) {
         const int64_t units = chunk_units(p, chunk), before = (chunk - c->first_chunk) * p->chunk;
         const unit *scalars = copy;
         if (p->in_place)
-            scalars = (const unit *)(const void *)(left + row * q->left_row + chunk * p->chunk * UNIT_CHANNELS);
+            scalars = (const unit *)(const void *)(left + row * q->left_row + chunk * p->chunk * (turned ? q->left_term : UNIT_CHANNELS));
         else if (p->copied)
             scalars = c->copied + ((chunk - c->first_chunk) * q->rows + row) * p->pitch;
         else
@@ -329,6 +343,9 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             const bool in_output = fits && floats;
             run here = {0, 0, units};
             operands o = {.scalar_row = scalar_row, .step = width * LANES, .runs = &here, .run_count = 1};
+#if TURNS
+            o.lane_step = q->left_term;
+#endif
             o.vectors = packed + (before * c->vectors + (first + v) * units) * LANES;
             if (p->right_in_place) {
                 o.vectors = packed + chunk * p->chunk * q->right_term + (c->first_vector + first + v) * LANES;
@@ -352,7 +369,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
                     o.shaped = height == shaped;
                     shaped = height;
                     o.kept = o.begun || o.more ? kept + m * round_up(p->wide, 2) * LANES : 0;
-                    TILE_TABLE[width][height](&o);
+                    (turned ? TURNED_TABLE : TILE_TABLE)[width][height](&o);
                 }
             }
         }

@@ -383,6 +383,62 @@ tile_function *const TILE_TABLE[MAX_WIDE + 1][MAX_HIGH + 1] = {
 #endif
 };
 
+#if TURNS
+// The scalars of a term lie side by side, and those of the next `lane_step` behind them.
+INLINE void turned_tile(const operands *o, const int MR, const int NB) {
+    const int64_t step = o->step, term = o->lane_step;
+    vec sum[MAX_HIGH][MAX_WIDE];
+    begin(o, MR, NB, sum);
+    const unit *s = o->scalars, *v = o->vectors;
+    _Pragma("GCC unroll 4") for (int64_t left = o->runs->length; left; left--, s += term, v += step) {
+        const unit *rows[MAX_HIGH / NEAR_ROWS];
+        UNROLL for (int m = 0; m < MR; m += NEAR_ROWS) rows[m / NEAR_ROWS] = s + m;
+        multiply(MR, NB, rows, UNIT_BYTES, v, sum);
+    }
+    finish(o, MR, NB, o->out_row, sum);
+}
+
+#if VECTOR_BYTES == 32
+static void turned_tile_1x1(const operands *o) { turned_tile(o, 1, 1); }
+static void turned_tile_2x1(const operands *o) { turned_tile(o, 2, 1); }
+static void turned_tile_3x1(const operands *o) { turned_tile(o, 3, 1); }
+static void turned_tile_4x1(const operands *o) { turned_tile(o, 4, 1); }
+static void turned_tile_5x1(const operands *o) { turned_tile(o, 5, 1); }
+static void turned_tile_6x1(const operands *o) { turned_tile(o, 6, 1); }
+static void turned_tile_7x1(const operands *o) { turned_tile(o, 7, 1); }
+static void turned_tile_8x1(const operands *o) { turned_tile(o, 8, 1); }
+static void turned_tile_9x1(const operands *o) { turned_tile(o, 9, 1); }
+static void turned_tile_10x1(const operands *o) { turned_tile(o, 10, 1); }
+static void turned_tile_11x1(const operands *o) { turned_tile(o, 11, 1); }
+static void turned_tile_12x1(const operands *o) { turned_tile(o, 12, 1); }
+static void turned_tile_1x2(const operands *o) { turned_tile(o, 1, 2); }
+static void turned_tile_2x2(const operands *o) { turned_tile(o, 2, 2); }
+static void turned_tile_3x2(const operands *o) { turned_tile(o, 3, 2); }
+static void turned_tile_4x2(const operands *o) { turned_tile(o, 4, 2); }
+static void turned_tile_5x2(const operands *o) { turned_tile(o, 5, 2); }
+static void turned_tile_6x2(const operands *o) { turned_tile(o, 6, 2); }
+static void turned_tile_1x3(const operands *o) { turned_tile(o, 1, 3); }
+static void turned_tile_2x3(const operands *o) { turned_tile(o, 2, 3); }
+static void turned_tile_3x3(const operands *o) { turned_tile(o, 3, 3); }
+static void turned_tile_4x3(const operands *o) { turned_tile(o, 4, 3); }
+static void turned_tile_1x4(const operands *o) { turned_tile(o, 1, 4); }
+static void turned_tile_2x4(const operands *o) { turned_tile(o, 2, 4); }
+static void turned_tile_1x8(const operands *o) { turned_tile(o, 1, 8); }
+#endif
+
+tile_function *const TURNED_TABLE[MAX_WIDE + 1][MAX_HIGH + 1] = {
+#if VECTOR_BYTES == 32
+ [1][1] = turned_tile_1x1, [1][2] = turned_tile_2x1, [1][3] = turned_tile_3x1, [1][4] = turned_tile_4x1,
+ [1][5] = turned_tile_5x1, [1][6] = turned_tile_6x1, [1][7] = turned_tile_7x1, [1][8] = turned_tile_8x1,
+ [1][9] = turned_tile_9x1, [1][10] = turned_tile_10x1, [1][11] = turned_tile_11x1, [1][12] = turned_tile_12x1,
+ [2][1] = turned_tile_1x2, [2][2] = turned_tile_2x2, [2][3] = turned_tile_3x2, [2][4] = turned_tile_4x2,
+ [2][5] = turned_tile_5x2, [2][6] = turned_tile_6x2, [3][1] = turned_tile_1x3, [3][2] = turned_tile_2x3,
+ [3][3] = turned_tile_3x3, [3][4] = turned_tile_4x3, [4][1] = turned_tile_1x4, [4][2] = turned_tile_2x4,
+ [8][1] = turned_tile_1x8,
+#endif
+};
+#endif
+
 #if !defined(OPWRIGHT_F64) && !defined(OPWRIGHT_BYTES) // windows only
 // Single steps in place of runs, for sums too short to have any.
 INLINE void step_tile(const operands *o, const int MR, const int NB) {
