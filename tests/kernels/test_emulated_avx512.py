@@ -17,7 +17,17 @@ TESTS = Path(__file__).parents[1]
 # Rows that are limited, widened and rounded, that functions and sums are made of, and that are chosen from: compiling
 # takes nearly all of the time.
 SOME = ("Clamp", "SoftMax", "Select")
-MORE = ("LayerNorm", "TypeCast", "StaticTranspose", "MaxPool", "MaxPoolBackward", "GELU", "ReduceSum", "Concat")
+MORE = (
+    "MatMul",
+    "LayerNorm",
+    "TypeCast",
+    "StaticTranspose",
+    "MaxPool",
+    "MaxPoolBackward",
+    "GELU",
+    "ReduceSum",
+    "Concat",
+)
 
 
 @pytest.mark.skipif(

@@ -220,5 +220,6 @@ EMU __m512i emu_madd(__m512i a, __m512i b) { ARR(int16_t, 32, x, a); ARR(int16_t
 #define _mm512_madd_epi16 emu_madd
 EMU __m512i emu_dpbusd(__m512i s, __m512i a, __m512i b) { ARR(int32_t, 16, r, s); ARR(uint8_t, 64, x, a); ARR(int8_t, 64, y, b); for (int i = 0; i < 64; i++) r[i / 4] = (int32_t)((uint32_t)r[i / 4] + (uint32_t)(x[i] * y[i])); return emu_siof(r); }
 #define _mm512_dpbusd_epi32 emu_dpbusd
+#undef __FMA__ // sums of products are added in assembly where it is there
 #define __builtin_cpu_supports(name) 0 // instructions of bf16 are asked for where the CPU has them
 #define __asm__(...)
