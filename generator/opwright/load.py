@@ -162,11 +162,11 @@ def load_texts(texts: dict[str, str], problems: Problems | None = None) -> Libra
     """
     problems = problems if problems is not None else Problems()
     files = sorted(texts.items())
-    shared = tuple((name, text) for name, text in files if Path(name).name in (COMMON, SOURCES))
+    shared = tuple((name, text) for name, text in files if Path(name).name in KINDS)
     drafts = []
     for name, text in files:
         stem = Path(name).name
-        if stem.startswith("_") and (name, text) not in shared:
+        if stem.startswith("_") and stem not in KINDS:
             problems.note(Mark(name), "file", f"a file that starts with _ is {COMMON} or {SOURCES}")
             continue
         _, found = _decoded(text, name)
