@@ -87,6 +87,21 @@ def test_an_operation_in_place_takes_the_short_way(prepared: list[str]) -> None:
     assert prepared == []
 
 
+def test_an_output_may_lie_between_inputs_or_be_either(prepared: list[str]) -> None:
+    memory = np.arange(24, dtype=F32).reshape(3, 8)
+    wanted = ok.add(memory[0], memory[2])
+    prepared.clear()
+    for numbers in ((0, 2, 1), (2, 0, 1)):
+        rows = memory.copy()
+        made = ok.add(rows[numbers[0]], rows[numbers[1]], out=rows[numbers[2]])
+        assert np.array_equal(made, wanted)
+    one = memory[0].copy()
+    assert np.array_equal(ok.add(one, memory[2], out=one), wanted)
+    other = memory[2].copy()
+    assert np.array_equal(ok.add(memory[0], other, out=other), wanted)
+    assert prepared == []
+
+
 def test_the_short_way_takes_no_output_that_shares_memory() -> None:
     memory = np.zeros((7, 8), F32)
     ok.relu(memory[:6])
@@ -95,6 +110,10 @@ def test_the_short_way_takes_no_output_that_shares_memory() -> None:
     ok.soft_max(memory[:6], axis=1)
     with pytest.raises(ok.SpecError, match="shares memory with src"):
         ok.soft_max(memory[:6], axis=1, out=memory[:6])
+    ok.add(memory[:3], memory[3:6])
+    for out in (memory[1:4], memory[2:5], memory[4:7]):
+        with pytest.raises(ok.SpecError, match="shares memory with src_"):
+            ok.add(memory[:3], memory[3:6], out=out)
     outputs = [np.zeros((6, 8), F32), np.zeros(6, F32)]
     ok.layer_norm(WIDE, ROW, ROW)
     with pytest.raises(ok.SpecError, match="shares memory with another output"):
