@@ -238,6 +238,24 @@ def test_any_number_of_rows_that_lie_side_by_side_add_up_exactly(made: Made) -> 
             assert (found == expected).all(), (rows, columns, terms, dtype)
 
 
+def test_sums_are_exact_whichever_side_fills_vectors_better(made: Made) -> None:
+    """Of 31 rows and 33 columns that lie alike, rows become lanes; sums are then turned, whole, part or finished."""
+    rng = np.random.default_rng(12)
+    extents = itertools.product(((31, 33), (33, 31), (9, 17), (10, 8), (70, 65)), (256, 601), ("f32", "f64", "bf16"))
+    for (rows, columns), terms, dtype in extents:
+        a, b = (rng.integers(-2, 3, (3, terms, count)).astype(DTYPES[dtype]) for count in (rows, columns))
+        wanted = a.astype(np.float32).swapaxes(1, 2) @ b.astype(np.float32)
+        for flat in (False, True):
+            left, right = (a.swapaxes(1, 2).copy(), b.swapaxes(1, 2).copy()) if flat else (a, b)
+            options = {"transpose_a": not flat, "transpose_b": flat}
+            for one, other, expected in ((left, right, wanted), (left[1], right[1], wanted[1])):
+                found = made[1].mat_mul(one, other, **options, threads=2)
+                assert (found == expected.astype(found.dtype)).all(), (rows, columns, terms, dtype, flat)
+            if flat and dtype == "f32":
+                turned = made[1].rows_of_run(left[0], right[0])
+                assert (turned == np.maximum(wanted[0].T, -3) * 2).all(), (rows, columns, terms)
+
+
 def test_nan_and_inf_stay_in_their_rows_and_columns(made: Made) -> None:
     a, b = np.ones((20, 33), np.float32), np.ones((33, 45), np.float32)
     a[3, 4], b[5, 6] = np.nan, np.inf

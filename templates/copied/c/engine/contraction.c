@@ -91,6 +91,14 @@ static bool is_narrow(const opwright_contraction *q) {
 
 static bool is_few(const opwright_contraction *q) { return !in_registers(q) && few_fits(q); }
 
+// Whether the transposed product, whose operands lie alike, has an eighth fewer vectors of sums, as 33x31 has against 31x33, and
+// enough terms to pay for turning them: 31x33x5000, rows side by side, 0.84 of the time (AMD Zen 3, gcc 12.2, f32).
+static bool is_fuller(const opwright_contraction *q) {
+    const bool alike = (q->left_term == 1) == (q->right_term == 1) && (q->left_row == 1) == (q->right_column == 1);
+    const int64_t vectors = q->rows * ceil_div(q->columns, LANES), turned = q->columns * ceil_div(q->rows, LANES);
+    return LOW && alike && q->rows >= LANES && q->columns >= LANES && q->terms >= TURNED_TERMS && 8 * turned <= 7 * vectors;
+}
+
 // Whether to exchange columns and rows, right and left: lanes are the contiguous axis of out, or the longer one.
 static bool exchanges(const opwright_contraction *q) {
     opwright_contraction other = *q;
@@ -112,6 +120,8 @@ static bool exchanges(const opwright_contraction *q) {
     // Fuller lanes, unless each row of left would be transposed for few columns.
     if (q->columns < LANES && q->rows >= LANES && (q->left_row == 1 || q->left_term != 1 || q->columns <= LANES / 4))
         return true;
+    if (is_fuller(q) || is_fuller(&other))
+        return is_fuller(q);
     return q->out_column != 1 && q->out_row == 1 && q->rows >= LANES;
 }
 
