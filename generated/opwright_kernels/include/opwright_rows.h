@@ -434,11 +434,75 @@ static inline void opwright_put_row(void *to, const void *from, int64_t bytes, i
     if (to == from) { // gathered there
         return;
     }
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    if (!past && bytes >= 2048) {
+        memcpy(to, from, (size_t)bytes);
+        return;
+    }
+#endif
     const int64_t lines = past || bytes > 512 ? bytes / 64 * 64 : 0;
     for (int64_t i = 0; i < lines; i += 64) {
         opwright_put_line((char *)to + i, (const char *)from + i, past);
     }
     opwright_copied((char *)to + lines, (const char *)from + lines, bytes - lines);
+}
+
+// Copies n cells of 16 bits, 0 added to each, past the caches or not. The last cells are a vector that begins among those before.
+static inline void opwright_put_plus_zero(uint16_t *restrict to, const uint16_t *restrict from, int64_t n, int past)
+{
+    int64_t i = 0;
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    const __m256i negative = _mm256_set1_epi16(INT16_MIN);
+    for (; 16 <= n && i < n; i += 16) {
+        const int64_t at = opwright_min(i, n - 16);
+        const __m256i cells = _mm256_loadu_si256((const void *)(from + at));
+        const __m256i made = _mm256_andnot_si256(_mm256_cmpeq_epi16(cells, negative), cells);
+        if (past) {
+            _mm256_stream_si256((void *)(to + at), made);
+        } else {
+            _mm256_storeu_si256((void *)(to + at), made);
+        }
+    }
+#else
+    const int64_t whole = n / 32 * 32;
+    for (; i < whole; i += 32) {
+        uint16_t cells[32];
+        for (int64_t j = 0; j < 32; ++j) {
+            cells[j] = opwright_plus_zero(from[i + j]);
+        }
+        opwright_put_line(to + i, cells, past);
+    }
+#endif
+    for (; i < n; ++i) {
+        to[i] = opwright_plus_zero(from[i]);
+    }
+}
+
+typedef uint16_t opwright_float_2;
+typedef float opwright_float_4;
+typedef double opwright_float_8;
+
+static inline opwright_float_2 opwright_plus_zero_2(opwright_float_2 value) { return opwright_plus_zero(value); }
+static inline opwright_float_4 opwright_plus_zero_4(opwright_float_4 value) { return value + 0.0f; }
+static inline opwright_float_8 opwright_plus_zero_8(opwright_float_8 value) { return value + 0.0; }
+
+static inline void opwright_put_plus_zero_2(opwright_float_2 *restrict to, const opwright_float_2 *restrict from, int64_t n)
+{
+    opwright_put_plus_zero(to, from, n, 0);
+}
+
+static inline void opwright_put_plus_zero_4(opwright_float_4 *restrict to, const opwright_float_4 *restrict from, int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) {
+        to[i] = opwright_plus_zero_4(from[i]);
+    }
+}
+
+static inline void opwright_put_plus_zero_8(opwright_float_8 *restrict to, const opwright_float_8 *restrict from, int64_t n)
+{
+    for (int64_t i = 0; i < n; ++i) {
+        to[i] = opwright_plus_zero_8(from[i]);
+    }
 }
 
 // Where a piece of a row ends that is at `at`: at a bend behind it, if that is before `end`.
@@ -463,6 +527,23 @@ static inline const void *opwright_wrapped(const void *from, int64_t place, int6
         }
     }
     return room;
+}
+
+// Copies rows of a few vectors.
+static inline void opwright_copied_rows(char *restrict to, int64_t to_row, const char *restrict from, int64_t from_row, int64_t rows, int64_t bytes)
+{
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    for (int64_t row = 0; row < rows; ++row, to += to_row, from += from_row) {
+        for (int64_t i = 0; i < bytes - 32; i += 32) {
+            _mm256_storeu_si256((void *)(to + i), _mm256_loadu_si256((const void *)(from + i)));
+        }
+        _mm256_storeu_si256((void *)(to + bytes - 32), _mm256_loadu_si256((const void *)(from + bytes - 32)));
+    }
+#else
+    for (int64_t row = 0; row < rows; ++row) {
+        opwright_copied(to + row * to_row, from + row * from_row, bytes);
+    }
+#endif
 }
 
 // Transposes 16 x 16 cells of 1 bytes, whose rows lie so many bytes apart. In registers, 1024 x 1024 f32 take 0.4 of the
@@ -923,6 +1004,10 @@ static inline void opwright_copy_rows_1(void *to, int64_t to_row, int64_t to_ste
     }
     const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
     const int64_t cells = joined ? n * rows : n;
+    if (beside && !joined && 32 <= n * 1 && n * 1 <= 512) {
+        opwright_copied_rows(to, to_row * 1, from, from_row * 1, rows, n * 1);
+        return;
+    }
     for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
         char *const target = (char *)to + row * to_row * 1;
         const char *const source = (const char *)from + row * from_row * 1;
@@ -996,6 +1081,10 @@ static inline void opwright_copy_rows_2(void *to, int64_t to_row, int64_t to_ste
     }
     const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
     const int64_t cells = joined ? n * rows : n;
+    if (beside && !joined && 32 <= n * 2 && n * 2 <= 512) {
+        opwright_copied_rows(to, to_row * 2, from, from_row * 2, rows, n * 2);
+        return;
+    }
     for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
         char *const target = (char *)to + row * to_row * 2;
         const char *const source = (const char *)from + row * from_row * 2;
@@ -1003,6 +1092,26 @@ static inline void opwright_copy_rows_2(void *to, int64_t to_row, int64_t to_ste
             opwright_copied(target, source, cells * 2);
         } else {
             opwright_copy_apart_2(target, to_step, source, from_step, cells);
+        }
+    }
+}
+
+// The same of floats, 0 added to each.
+static inline void opwright_zero_added_rows_2(void *to, int64_t to_row, int64_t to_step, const void *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n)
+{
+    const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
+    const int64_t cells = joined ? n * rows : n;
+    if (!beside) {
+        opwright_copy_rows_2(to, to_row, to_step, from, from_row, from_step, rows, n);
+    }
+    for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
+        opwright_float_2 *const target = (opwright_float_2 *)to + row * to_row;
+        if (beside) {
+            opwright_put_plus_zero_2(target, (const opwright_float_2 *)from + row * from_row, cells);
+            continue;
+        }
+        for (int64_t i = 0; i < cells; ++i) {
+            target[i * to_step] = opwright_plus_zero_2(target[i * to_step]);
         }
     }
 }
@@ -1069,6 +1178,10 @@ static inline void opwright_copy_rows_4(void *to, int64_t to_row, int64_t to_ste
     }
     const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
     const int64_t cells = joined ? n * rows : n;
+    if (beside && !joined && 32 <= n * 4 && n * 4 <= 512) {
+        opwright_copied_rows(to, to_row * 4, from, from_row * 4, rows, n * 4);
+        return;
+    }
     for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
         char *const target = (char *)to + row * to_row * 4;
         const char *const source = (const char *)from + row * from_row * 4;
@@ -1076,6 +1189,26 @@ static inline void opwright_copy_rows_4(void *to, int64_t to_row, int64_t to_ste
             opwright_copied(target, source, cells * 4);
         } else {
             opwright_copy_apart_4(target, to_step, source, from_step, cells);
+        }
+    }
+}
+
+// The same of floats, 0 added to each.
+static inline void opwright_zero_added_rows_4(void *to, int64_t to_row, int64_t to_step, const void *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n)
+{
+    const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
+    const int64_t cells = joined ? n * rows : n;
+    if (!beside) {
+        opwright_copy_rows_4(to, to_row, to_step, from, from_row, from_step, rows, n);
+    }
+    for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
+        opwright_float_4 *const target = (opwright_float_4 *)to + row * to_row;
+        if (beside) {
+            opwright_put_plus_zero_4(target, (const opwright_float_4 *)from + row * from_row, cells);
+            continue;
+        }
+        for (int64_t i = 0; i < cells; ++i) {
+            target[i * to_step] = opwright_plus_zero_4(target[i * to_step]);
         }
     }
 }
@@ -1137,6 +1270,10 @@ static inline void opwright_copy_rows_8(void *to, int64_t to_row, int64_t to_ste
     }
     const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
     const int64_t cells = joined ? n * rows : n;
+    if (beside && !joined && 32 <= n * 8 && n * 8 <= 512) {
+        opwright_copied_rows(to, to_row * 8, from, from_row * 8, rows, n * 8);
+        return;
+    }
     for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
         char *const target = (char *)to + row * to_row * 8;
         const char *const source = (const char *)from + row * from_row * 8;
@@ -1144,6 +1281,26 @@ static inline void opwright_copy_rows_8(void *to, int64_t to_row, int64_t to_ste
             opwright_copied(target, source, cells * 8);
         } else {
             opwright_copy_apart_8(target, to_step, source, from_step, cells);
+        }
+    }
+}
+
+// The same of floats, 0 added to each.
+static inline void opwright_zero_added_rows_8(void *to, int64_t to_row, int64_t to_step, const void *from, int64_t from_row, int64_t from_step, int64_t rows, int64_t n)
+{
+    const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
+    const int64_t cells = joined ? n * rows : n;
+    if (!beside) {
+        opwright_copy_rows_8(to, to_row, to_step, from, from_row, from_step, rows, n);
+    }
+    for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
+        opwright_float_8 *const target = (opwright_float_8 *)to + row * to_row;
+        if (beside) {
+            opwright_put_plus_zero_8(target, (const opwright_float_8 *)from + row * from_row, cells);
+            continue;
+        }
+        for (int64_t i = 0; i < cells; ++i) {
+            target[i * to_step] = opwright_plus_zero_8(target[i * to_step]);
         }
     }
 }

@@ -22,7 +22,7 @@ from .contraction import Contraction, over_pairs
 from .lanes import lane_letters, view_letters
 from .narrow import narrow
 from .picking import conditioned, looked_up, picked
-from .program import Array, Part, Program
+from .program import Array, Part, Program, summed_alone
 from .rewrites.accumulating import accumulating, once, plain
 from .rewrites.beforehand import beforehand
 from .rewrites.bordered import bordered
@@ -283,7 +283,7 @@ def _along_last_axis(part: Part) -> frozenset[str]:
 
 
 def _moves(part: Part) -> bool:
-    return all(isinstance(formula.value, (Read, Number)) for formula in part.formulas)
+    return all(isinstance(summed_alone(formula.value) or formula.value, (Read, Number)) for formula in part.formulas)
 
 
 def _late(found: Program) -> list[Part]:

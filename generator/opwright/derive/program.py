@@ -235,6 +235,12 @@ def is_clamped(index: Expr, last: Expr) -> bool:
 
 
 @memoised
+def summed_alone(tree: Expr) -> Read | None:
+    """The one term of a sum, 0 added to a cell."""
+    sums = isinstance(tree, Binary) and tree.op == "+" and tree.right == Number(0)
+    return tree.left if sums and isinstance(tree.left, Read) else None  # type: ignore[union-attr]
+
+
 def only_for(found: Program, optional: frozenset[str]) -> dict[str, frozenset[str]]:
     """For arrays that only optional outputs need, which of these need them."""
     serves = {name: {name} if array.role == "output" else set() for name, array in found.arrays.items()}

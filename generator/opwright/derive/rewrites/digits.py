@@ -54,6 +54,9 @@ def _split(found: Program, letter: str, by: Expr, extent: Expr) -> Program | Non
     index = Binary("+", Binary("*", Name(high), by), Name(low))
     quotient, rest = Binary("/", Name(letter), by), Binary("%", Name(letter), by)
     exchanged: dict[Expr, Expr] = {Call("floor", (quotient,)): Name(high), rest: Name(low), Name(letter): index}
+    for node in _numbers(found, letter):
+        digit = ((Name(high), Name(low)) if one == Name(letter) else (one,) for one in node.arguments)
+        exchanged[node] = Call("number", tuple(one for pair in digit for one in pair))
     made = dataclasses.replace(found, letters=letters)
     parts = [exchanging(made, part, exchanged) if letter in part.letters else part for part in found.parts]
     if any(len({*part.letters} & {*digits}) == 1 for part in parts):
@@ -67,6 +70,15 @@ def _split(found: Program, letter: str, by: Expr, extent: Expr) -> Program | Non
             arrays[array.name] = dataclasses.replace(array, axes=axes)
             parts = [renamed_part(part, array.name, array.name, {number: (high, low)}) for part in parts]
     return dataclasses.replace(made, arrays=arrays, parts=tuple(parts))
+
+
+def _numbers(found: Program, letter: str) -> Iterator[Call]:
+    """The calls of `number` that count a letter, alone or with others: they count its digits."""
+    for part in found.parts:
+        trees = [*(guard.tree for guard in part.where), part.target, *(formula.value for formula in part.formulas)]
+        for node in (node for tree in trees for node in expr.walk(tree)):
+            if isinstance(node, Call) and node.function == "number" and Name(letter) in node.arguments:
+                yield node
 
 
 def _quotient(found: Program, extent: Expr, by: Expr) -> Expr | None:

@@ -23,6 +23,7 @@ from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Do, 
 from .elements import product
 
 LINE = 64  # bytes
+HALF = 2  # bytes of cells of 16 bits
 UNDONE = 16  # iterations
 N, WHOLE, LANE = Name("n_"), Name("whole_"), Name("j_")
 LEFT = Binary("-", N, WHOLE)

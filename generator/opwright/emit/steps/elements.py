@@ -177,6 +177,7 @@ class Elements:
     def number_of(self, tree: expr.Call) -> Expr:
         """The flat index of some letters' values, the last letter fastest."""
         result: Expr = ZERO
+        assert all(isinstance(name, expr.Name) for name in tree.arguments)
         for letter in [self.program.letters[name.id] for name in tree.arguments if isinstance(name, expr.Name)]:
             digits = [(self.name(letter.name, number), number) for _, number in self.copies(letter)]
             if letter.kind == "run":

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from ...derive.program import summed_alone
 from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Read
@@ -123,6 +124,8 @@ def _possible(elements: Elements) -> bool:
     (part,), target = parts, parts[0].target
     value, letters = part.formulas[0].value, [index.id for index in target.indices[-2:] if isinstance(index, expr.Name)]
     if part.operator != "set" or part.where or part.by or len(letters) < 2 or letters[1] != lane.name:
+        return False
+    if isinstance(summed_alone(value) or value, Read):  # which is stored as it stands, without the values of a row
         return False
     before = elements.program.letters[letters[0]]
     if before.kind != "one" or before.name not in elements.phase.own or not elements.streams(target):

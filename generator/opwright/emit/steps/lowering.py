@@ -99,6 +99,8 @@ class Lowering(Tasks):
             shared: list[Stmt] = [*self.filled(digits), *begins]
             inner = (*self.numbers(), *inner)
             wanted = nodes.names_of((*shared, *inner))
+            if all(map(self.unguarded, self.phase.parts)):
+                self.row_copies = planes.short_rows(self, self.run_letter(digits))
             loop = self.tasks(total, digits, [*(one for one in task if one.name in wanted), *shared], inner)
         known = [*self.declared.values()]
         after = [one for one in known if "block_" in nodes.names(one.value)]

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeGuard
 
 from ...derive.algebra import slopes
-from ...derive.program import INITIAL, Formula, Part
+from ...derive.program import INITIAL, Formula, Part, summed_alone
 from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Read
@@ -37,7 +37,7 @@ from . import bends, cache_lines, places
 from .cache_lines import WIDE
 from .elements import ROOM, Elements, product
 from .row_reads import GATHERED, N, RowReads
-from .values import summed_alone, updated
+from .values import updated
 
 SUMS = 32  # accumulators of a reduction along a row
 FLOATS = ("f32", "bf16", "f16")  # of which functions of rows make sums
@@ -102,6 +102,9 @@ class Row(RowReads):
             loops = []
         elif copy := self.copied(value, dtype, row):
             loops = [Do(Call("opwright_put_row", (Name(row), *copy, cache_lines.PAST)))]
+        elif (added := self.plus_zero(value, dtype)) is not None:
+            past = cache_lines.PAST if self.lined else ZERO
+            loops = [Do(Call("opwright_put_plus_zero", (Name(row), added, N, past)))]
         elif isinstance(function, expr.Call):
             loops = [*loop(function.arguments[0]), self.made_of_row(function, row)]
             self.elements.buffered(ZERO)
@@ -126,6 +129,19 @@ class Row(RowReads):
             return ()
         self.before = [one for one in self.before if not isinstance(one, Declare) or one.name != cache_lines.WHOLE.name]
         return Name(row), product(N, nodes.integer(DTYPES[dtype].size))
+
+    def plus_zero(self, value: expr.Expr, dtype: str) -> Expr | None:
+        """A row of 16 bits that is stored as it stands, 0 added to each cell; None of other values."""
+        cell = summed_alone(value)
+        if cell is None or self.part.operator != "set" or self.lane not in expr.names(cell):
+            return None
+        if self.elements.dtype(cell.tensor) != dtype or DTYPES[dtype].size != cache_lines.HALF:
+            return None
+        row = Name(self.row_of(cell))
+        if cell in self.by:  # which may be one cell
+            return None
+        self.before = [one for one in self.before if not isinstance(one, Declare) or one.name != cache_lines.WHOLE.name]
+        return row
 
     def half_lines(self, dtype: str) -> bool:
         """Whether values become f16 a line at a time, as those that stand there as f16 or f32 do not."""

@@ -51,6 +51,10 @@ class Tasks(Loops):
         super().__init__(op, row, found, phase, lanes)
         self.tables: dict[Expr, str] = {}  # names of tables of integers by lane
         self.ones: set[Expr] = set()  # extents that are 1 in most calls: a division takes longer than to ask
+        self.row_copies: tuple[list[Expr], list[Stmt]] = (
+            [],
+            [],
+        )  # what is called for several tasks that copy rows, and when
         self.close: Expr | None = None  # whether all steps of a lane stand in one loop, which needs no rows
 
     def filled(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
@@ -158,12 +162,17 @@ class Tasks(Loops):
         own = [replace(one, changes=False) for one in wholes.get(letter, ())]
         shared = [one for name, found in wholes.items() if name != letter for one in found]
         changing = [one for one in begins if letter in nodes.names(one)]
+        tests, copies = self.row_copies
+        each = For(letter, begin, past, sunk(own, (*changing, *body)))
+        near = Name("near_")
+        known = [Declare(near.name, nodes.both(tests), "int")] if copies else []
+        rows = (Declare(letter, begin), Declare("rows_", Binary("-", past, begin)), *copies)
         run = (
             Declare(
                 past.name, Call("opwright_min", (extent, Binary("-", Binary("+", begin, Name("end_task_")), task)))
             ),
             *(one for one in begins if one not in changing),
-            For(letter, begin, past, sunk(own, (*changing, *body))),
+            *([If(near, rows), If(nodes.Unary("!", near), (each,))] if copies else [each]),
             Assign(task, Binary("-", Binary("-", past, begin), ONE), "+="),
             Assign(begin, ZERO),
             *self.next_task(others, wholes),
@@ -171,7 +180,7 @@ class Tasks(Loops):
         named = [replace(one, name=begin.name) if one.name == letter else one for one in numbered]
         loop = For(task.name, Name("first_task_"), Name("end_task_"), run)
         # which must not divide by an extent of 0
-        return [If(Binary("<", Name("first_task_"), Name("end_task_")), (*named, *shared, loop))]
+        return [If(Binary("<", Name("first_task_"), Name("end_task_")), (*named, *shared, *known, loop))]
 
     def grouped(self, digits: Sequence[tuple[str, Expr]], steps: Sequence[Sequence[Stmt]]) -> dict[str, str] | None:
         """The rows that tasks have between steps, by name with their type, if a group of tasks makes each step at once.
@@ -230,14 +239,17 @@ class Tasks(Loops):
         return made
 
     def letters_of_tasks(self) -> list[str]:
-        """The letters of a task, the last one fastest: in the order of the largest array that has them all.
+        """The letters of a task, the last one fastest: in the order of the largest array that has them all, of what is
 
-        Where lanes lie apart in memory, that of neighbours there is the last: tasks in a row use the same lines.
+        written among several. 4 x 197 x 3 x 12 rows of 64 bf16 whose axes change places take 0.25 of the time of the
+        order of what is read (AMD EPYC Zen 3, gcc 12.2). Where lanes lie apart in memory, that of neighbours there is
+        the last: tasks in a row use the same lines.
         """
         own, lane, crossed = self.phase.own, self.lanes.name if self.lanes is not None else "", set[str]()
-        reads = [read for part in self.phase.parts for read in (*part.reads, part.target)]
+        reads = [read for part in self.phase.parts for read in (part.target, *part.reads)]
         orders = [[name for index in read.indices for name in own if name in expr.names(index)] for read in reads]
-        sizes = [(len({*order}), len(expr.names(read))) for order, read in zip(orders, reads, strict=True)]
+        letters = self.program.letters.keys()
+        sizes = [(len({*order}), len(expr.names(read) & letters)) for order, read in zip(orders, reads, strict=True)]
         largest = orders[sizes.index(max(sizes))]
         for read in reads:
             walkers = [self.program.walks(read.tensor, *pair) for pair in enumerate(read.indices)]

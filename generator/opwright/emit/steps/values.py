@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from ...derive.algebra.slopes import minus, slope
+from ...derive.program import summed_alone
 from ...derive.whole import is_whole
 from ...language import expr
 from ...language.dtypes import DTYPES
@@ -254,12 +255,6 @@ def _limits(tree: expr.Expr) -> bool:
     """Whether a value is a number other than 0: between two zeros, the sign of the result would depend on the order."""
     number = tree.operand if isinstance(tree, expr.Unary) and tree.op == "-" else tree
     return isinstance(number, expr.Number) and number.value != 0
-
-
-def summed_alone(tree: expr.Expr) -> Read | None:
-    """The one term of a sum, 0 added to a cell."""
-    sums = isinstance(tree, expr.Binary) and tree.op == "+" and tree.right == expr.Number(0)
-    return tree.left if sums and isinstance(tree.left, Read) else None  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
