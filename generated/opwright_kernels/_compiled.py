@@ -64,7 +64,7 @@ class Compiled(Description):
             sources = tuple(HERE / "c" / f"{self.function}_{label}.c" for label in labels)
             name, flags = f"opwright_{self.function}_{isa.name}", _engine.REFERENCE_FLAGS
             return Unit(name, self.declarations(isa, labels, part), sources, (_engine.INCLUDE,), flags)
-        group = "channelwise" if part else "weights" if self.fast[label] == "w" else "data"
+        group = ("channelwise_" if part else "") + ("weights" if self.fast[label] == "w" else "data")
         needs = _engine.objects(isa, label, group, fixed, literals)
         engine = needs[0]
         name = "_".join(filter(None, (self.function, label, part)))

@@ -20,6 +20,7 @@ from ._contraction_engines import (
     BYTE_TYPES,
     BYTE_WINDOWS,
     BYTES,
+    CHANNELWISE,
     LABELS,
     MAX_BYTE_SUM,
     MAX_ZERO,
@@ -330,11 +331,11 @@ class _One:
         )
         if problem is None:
             return None
-        group = ("window_data", "window_data", "window_weights")[problem.solve]
-        group = "window_channelwise" if _windows.channelwise(problem) else group
+        channelwise = "channelwise_" if _windows.channelwise(problem) else ""
+        group = f"window_{channelwise}{'weights' if problem.solve == _windows.W else 'data'}"
         label = self.label
         data = self.dtypes.get(problem.data, WIDEST)
-        narrow = group == "window_channelwise" and data in LABELS and data != WIDEST
+        narrow = group == CHANNELWISE and data in LABELS and data != WIDEST
         if narrow and (self.made == WIDEST or (self.made == data and label != LABELS[data])):
             label, group = LABELS[data], "window_taps_wide" if self.made == WIDEST else "window_taps"
         elif self.made == WIDEST and label != LABELS[WIDEST] and group == "window_data":

@@ -60,13 +60,19 @@ FILES: dict[str, Mapping[str, tuple[str, ...]]] = {
     "contraction": {"contraction.c": (), "tiles.c": (QUICKLY,)},
     "bytes": {"contraction_bytes.c": (), "tiles.c": (QUICKLY,)},
     "window_bytes": {"window_bytes.c": ()},
-    "channelwise": {"depthwise_columns.c": (), "depthwise_channels.c": (), "solve_depthwise.c": (), "plain.c": ()},
+    "channelwise_data": {"depthwise_channels.c": (), "depthwise_columns.c": (), "solve_depthwise.c": (), "plain.c": ()},
+    "channelwise_weights": {
+        "depthwise_weights.c": (),
+        "weights_columns.c": (),
+        "solve_depthwise.c": ("-DOPWRIGHT_OF_WEIGHTS",),
+        "plain.c": (),
+    },
 }
 
 # The engines of contractions with windows begin with a driver of their own.
 FILES |= {
     f"window_{group}": {"window.c": (f"-DOPWRIGHT_SOLVES={group}",), **FILES[group]}
-    for group in ("data", "weights", "channelwise")
+    for group in ("data", "weights", "channelwise_data", "channelwise_weights")
 }
 # The same of y and x, whose sums are stored as floats whatever the operands are; of groups with one channel on either
 # side, whose weights are floats, sums are stored as floats or like the other operand.
@@ -74,7 +80,9 @@ FILES["window_wide"] = {
     file: tuning if file == "contraction.c" else (*tuning, "-DOPWRIGHT_WIDE")
     for file, tuning in FILES["window_data"].items()
 }
-FILES["window_taps"] = {file: (*tuning, "-DOPWRIGHT_WIDE_TAPS") for file, tuning in FILES["window_channelwise"].items()}
+FILES["window_taps"] = {
+    file: (*tuning, "-DOPWRIGHT_WIDE_TAPS") for file, tuning in FILES["window_channelwise_data"].items()
+}
 FILES["window_taps_wide"] = {file: (*tuning, "-DOPWRIGHT_WIDE") for file, tuning in FILES["window_taps"].items()}
 
 

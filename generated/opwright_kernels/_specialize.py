@@ -32,8 +32,8 @@ FILES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("", ()),
     ("depthwise_channels.c", ("TAPS", "STEP")),
     ("depthwise_columns.c", ("ROWS", "COLUMNS", "STEP")),
-    ("depthwise_channels.c", ("W_ROWS", "W_COLUMNS")),
-    ("depthwise_columns.c", ("W_ROWS", "W_COLUMNS")),
+    ("depthwise_weights.c", ("W_ROWS", "W_COLUMNS")),
+    ("weights_columns.c", ("W_ROWS", "W_COLUMNS")),
 )
 VALUES = 4  # that it writes at the most
 EXPECTED = "False, True or an integer >= 1"

@@ -83,7 +83,7 @@ def test_the_engine_of_a_class_follows_from_its_channels_and_not_from_its_name()
     assert {stem.group: stem.part for stem in stems(op)} == {"dense": "", "single": "single", "grouped": ""}
     assert [(found.path, found.engine) for found in defined(op, op.dtypes[0])] == [
         ("c/entries/conv_transpose_f32.c", "data"),
-        ("c/entries/conv_transpose_f32_single.c", "channelwise"),
+        ("c/entries/conv_transpose_f32_single.c", "channelwise_data"),
     ]
 
 

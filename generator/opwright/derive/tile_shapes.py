@@ -150,15 +150,6 @@ MERGED = _family(
         FOUR: _of(dict.fromkeys((1, 2), (1, 2, 3))),
     },
 )
-# w of few channels on both sides: channels of small by (channel of big, tap).
-COLUMNS = _family(
-    "columns",
-    {
-        SIXTEEN: [*((1, taps) for taps in (3, 6, 9, 12)), *((2, taps) for taps in (3, 6, 9)),
-                  *((3, taps) for taps in (2, 4, 6, 8)), *((4, taps) for taps in (1, 3, 5, 6))],
-        EVERY: [(1, 3), (1, 6), (1, 9), (2, 3), (2, 5), (3, 2), (3, 3), (4, 1), (4, 2)],
-    },
-)  # fmt: skip
 # Windows of bytes: windows by vectors of columns. The scalar of a window takes a register of its own.
 BYTE_WINDOWS = _family("byte_windows", {SIXTEEN: _up_to({1: 14, 2: 14}), EVERY: _up_to({1: 6, 2: 6})})
 

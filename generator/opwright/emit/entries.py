@@ -160,7 +160,7 @@ def entries(op: Op, file: EntryFile) -> Entries:
         prototype=file.prototype,
         scratch=file.scratch,
         fixed=file.fixed,
-        engine="channelwise" if channelwise else "weights" if form.solve == "w" else "data",
+        engine=("channelwise_" if channelwise else "") + ("weights" if form.solve == "w" else "data"),
         solve=form.solve,
         arguments=_arguments(form, any(one.shifted for one in made)),
         forms=made,

@@ -73,22 +73,20 @@ def files() -> dict[str, Output]:
         **{name: data[name] for name in ("tile", "picked", "steps")},
         "weights": tile_shapes.WEIGHTS,
         "merged": tile_shapes.MERGED,
-        "columns": tile_shapes.COLUMNS,
     }
     views: dict[str, dict[str, Any]] = {
         "tiles.c": data,
         "tile_shapes.h": bounds,
         "weights_tiles.h": {"kinds": _KINDS, "merged_kinds": _MERGED},
-        "columns_tiles.h": {"columns": tile_shapes.COLUMNS},
         "window_bytes_tiles.h": {"byte_windows": tile_shapes.BYTE_WINDOWS},
         "depthwise_channels_tiles.h": {
             "walks": tile_shapes.WALKS,
             "line_walks": tile_shapes.LINE_WALKS,
             "unit_walks": tile_shapes.UNIT_WALKS,
-            "blocks": tile_shapes.BLOCKS,
-            "unit_blocks": tile_shapes.UNIT_BLOCKS,
         },
-        "depthwise_columns_tiles.h": {"strips": tile_shapes.STRIPS, "width_blocks": tile_shapes.WIDTH_BLOCKS},
+        "depthwise_columns_tiles.h": {"strips": tile_shapes.STRIPS},
+        "depthwise_weights_tiles.h": {"blocks": tile_shapes.BLOCKS, "unit_blocks": tile_shapes.UNIT_BLOCKS},
+        "weights_columns_tiles.h": {"width_blocks": tile_shapes.WIDTH_BLOCKS},
     }
 
     def made(name: str) -> Output:

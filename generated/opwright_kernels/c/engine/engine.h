@@ -26,9 +26,10 @@ extern const opwright_way
     OPWRIGHT_NAME(col2im),          // y and x of the fewest output channels, by products of each input with all taps
     OPWRIGHT_NAME(over_columns),    // y and x over width lanes, for few output channels and for products of contiguous columns
     OPWRIGHT_NAME(over_channels),   // y and x over channel lanes
-    OPWRIGHT_NAME(weights_columns), // w over width lanes, for few channels on both sides
+    OPWRIGHT_NAME(weights_columns), // w over width lanes, for few channels on both sides, or any of groups with one
     OPWRIGHT_NAME(over_pixels),     // w over channel lanes
-    OPWRIGHT_NAME(depthwise_channels), OPWRIGHT_NAME(depthwise_columns); // any, of groups with one channel on either side
+    OPWRIGHT_NAME(depthwise_channels), OPWRIGHT_NAME(depthwise_columns), // y and x of groups with one channel on either side
+    OPWRIGHT_NAME(depthwise_weights); // w of such, over channel lanes
 
 // The first of `ways` that suits a problem; the last suits all.
 INLINE const opwright_way *way_of(const opwright_way *const *ways, opwright_solve solve, const opwright_problem *p) {

@@ -46,7 +46,4 @@ enum { MAX_MERGED_TAPS = 5 };
 enum { MAX_MERGED_TAPS = 3 };
 #endif
 
-// Channels of big and taps of weights over columns.
-enum { MAX_COLUMN_TAPS = 12, MAX_COLUMN_CHANNELS = 4 };
-
 #endif

@@ -129,17 +129,17 @@ static opwright_problem nxc_xoi(const opwright_conv_transpose_backward_weights_s
         const opwright_conv_transpose_backward_weights_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(channelwise)(OPWRIGHT_W, &problem, diff_dst, src, NULL, diff_weights, NULL, team, scratch); \
+        OPWRIGHT_NAME(channelwise_weights)(OPWRIGHT_W, &problem, diff_dst, src, NULL, diff_weights, NULL, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_conv_transpose_backward_weights_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_scratch)(OPWRIGHT_W, &problem, workers, false); \
+        return OPWRIGHT_NAME(channelwise_weights_scratch)(OPWRIGHT_W, &problem, workers, false); \
     } \
     int64_t OPWRIGHT_FIXED(name)(const opwright_conv_transpose_backward_weights_sizes *sizes, int64_t *values) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_fixed)(OPWRIGHT_W, &problem, values); \
+        return OPWRIGHT_NAME(channelwise_weights_fixed)(OPWRIGHT_W, &problem, values); \
     }
 
 KERNEL(conv_transpose_backward_weights_bf16_ncx_iox_depthwise, ncx_iox)

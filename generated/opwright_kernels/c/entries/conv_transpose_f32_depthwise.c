@@ -129,17 +129,17 @@ static opwright_problem nxc_xoi(const opwright_conv_transpose_sizes *s)
         const opwright_conv_transpose_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(channelwise)(OPWRIGHT_X, &problem, src, weights, bias, dst, NULL, team, scratch); \
+        OPWRIGHT_NAME(channelwise_data)(OPWRIGHT_X, &problem, src, weights, bias, dst, NULL, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_conv_transpose_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_scratch)(OPWRIGHT_X, &problem, workers, false); \
+        return OPWRIGHT_NAME(channelwise_data_scratch)(OPWRIGHT_X, &problem, workers, false); \
     } \
     int64_t OPWRIGHT_FIXED(name)(const opwright_conv_transpose_sizes *sizes, int64_t *values) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_fixed)(OPWRIGHT_X, &problem, values); \
+        return OPWRIGHT_NAME(channelwise_data_fixed)(OPWRIGHT_X, &problem, values); \
     }
 
 KERNEL(conv_transpose_f32_ncx_iox_depthwise, ncx_iox)

@@ -128,17 +128,17 @@ static opwright_problem nxc_xio(const opwright_convolution_backward_data_sizes *
         const opwright_convolution_backward_data_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(channelwise)(OPWRIGHT_X, &problem, diff_dst, weights, NULL, diff_src, NULL, team, scratch); \
+        OPWRIGHT_NAME(channelwise_data)(OPWRIGHT_X, &problem, diff_dst, weights, NULL, diff_src, NULL, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_convolution_backward_data_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_scratch)(OPWRIGHT_X, &problem, workers, false); \
+        return OPWRIGHT_NAME(channelwise_data_scratch)(OPWRIGHT_X, &problem, workers, false); \
     } \
     int64_t OPWRIGHT_FIXED(name)(const opwright_convolution_backward_data_sizes *sizes, int64_t *values) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_fixed)(OPWRIGHT_X, &problem, values); \
+        return OPWRIGHT_NAME(channelwise_data_fixed)(OPWRIGHT_X, &problem, values); \
     }
 
 KERNEL(convolution_backward_data_f32_ncx_oix_depthwise, ncx_oix)

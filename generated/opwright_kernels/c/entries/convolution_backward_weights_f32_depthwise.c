@@ -128,17 +128,17 @@ static opwright_problem nxc_xio(const opwright_convolution_backward_weights_size
         const opwright_convolution_backward_weights_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(channelwise)(OPWRIGHT_W, &problem, src, diff_dst, NULL, diff_weights, NULL, team, scratch); \
+        OPWRIGHT_NAME(channelwise_weights)(OPWRIGHT_W, &problem, src, diff_dst, NULL, diff_weights, NULL, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_convolution_backward_weights_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_scratch)(OPWRIGHT_W, &problem, workers, false); \
+        return OPWRIGHT_NAME(channelwise_weights_scratch)(OPWRIGHT_W, &problem, workers, false); \
     } \
     int64_t OPWRIGHT_FIXED(name)(const opwright_convolution_backward_weights_sizes *sizes, int64_t *values) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_fixed)(OPWRIGHT_W, &problem, values); \
+        return OPWRIGHT_NAME(channelwise_weights_fixed)(OPWRIGHT_W, &problem, values); \
     }
 
 KERNEL(convolution_backward_weights_f32_ncx_oix_depthwise, ncx_oix)

@@ -129,17 +129,17 @@ static opwright_problem nxc_xio(const opwright_convolution_sizes *s)
         const opwright_convolution_sizes *sizes, const opwright_team *team, void *scratch) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        OPWRIGHT_NAME(channelwise)(OPWRIGHT_Y, &problem, src, weights, bias, dst, NULL, team, scratch); \
+        OPWRIGHT_NAME(channelwise_data)(OPWRIGHT_Y, &problem, src, weights, bias, dst, NULL, team, scratch); \
     } \
     int64_t OPWRIGHT_SCRATCH(name)(const opwright_convolution_sizes *sizes, int64_t workers) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_scratch)(OPWRIGHT_Y, &problem, workers, false); \
+        return OPWRIGHT_NAME(channelwise_data_scratch)(OPWRIGHT_Y, &problem, workers, false); \
     } \
     int64_t OPWRIGHT_FIXED(name)(const opwright_convolution_sizes *sizes, int64_t *values) \
     { \
         const opwright_problem problem = problem_of(sizes); \
-        return OPWRIGHT_NAME(channelwise_fixed)(OPWRIGHT_Y, &problem, values); \
+        return OPWRIGHT_NAME(channelwise_data_fixed)(OPWRIGHT_Y, &problem, values); \
     }
 
 KERNEL(convolution_f32_ncx_oix_depthwise, ncx_oix)

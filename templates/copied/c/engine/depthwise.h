@@ -1,7 +1,7 @@
-// The three solves for groups with one channel on either side, A == B == 1: what both implementations share.
+// The three solves for groups with one channel on either side, A == B == 1: what all implementations share.
 //
-// depthwise_channels.c has lanes of neighbouring channels, depthwise_columns.c lanes of neighbouring columns;
-// solve_depthwise.c chooses. The contract is that of the functions in solves.h.
+// depthwise_channels.c and depthwise_weights.c have lanes of neighbouring channels, depthwise_columns.c and weights_columns.c
+// lanes of neighbouring columns; solve_depthwise.c chooses. The contract is that of the functions in solves.h.
 //
 // Figures: see engine.h.
 

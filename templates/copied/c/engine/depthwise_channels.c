@@ -1,4 +1,4 @@
-// y, x and w of groups with one channel on either side, over channel lanes: the vectors are neighbouring channels.
+// y and x of groups with one channel on either side, over channel lanes: the vectors are neighbouring channels.
 //
 // For tensors with channels last. Rows of output, R at a time, then tiles of P pixels, then blocks of channels; a
 // tile's accumulators live over all taps. It walks a row of input once and adds each column to every (row, pixel, kw)
@@ -12,11 +12,9 @@
 // 4.3 ms for 7x7 over 16 images of 56x56x96, where reading and computing no longer overlap. If rows have many taps,
 // the copy has units of four bytes per lane: elements widened once, or pairs of neighbours for products of pairs.
 //
-// Sums for weights consist of chunks that depend only on the problem and are added in order.
-//
 // Figures: see engine.h.
 
-#include "depthwise.h"
+#include "depthwise_blocks.h"
 
 // Rows of a tile over channel lanes, and pixels of a row. With 16 registers two rows would need two sets of weights.
 #define R (LANES == 8 ? 1 : 2)
@@ -29,25 +27,14 @@
 #else
 #define CROWDED 1
 #endif
-// The size of a unit in elements: a float, or a pair of elements.
-#if defined(OPWRIGHT_F32)
-#define UNIT_ELEMS 1
-#else
-#define UNIT_ELEMS 2
-#endif
 
 enum {
     TASK_BLOCKS = 64,     // maximum channels of a task
     LINE = 64 / sizeof(elem), // of the caches, in elements
     UNIT_TAPS = 5,        // minimum taps of a row for a copy of units
-    MANY_TAPS = 60,       // minimum taps of a kernel for a copy also with channels last
     CACHE = 32 << 10, PAGE = 4096, // bytes of the first-level cache, and from a line to the next one of its set
 };
 
-// Input for many taps, in scratch: a widened element, or a pair with the one that the next tap reads.
-INLINE vec unit_load(const elem *p) { return vec_load((const float *)(const void *)p); }
-INLINE void unit_store(elem *p, vec v) { vec_store((float *)(void *)p, v); }
-INLINE vec pair_of(vec first, vec second) { return (vec)((uvec)first >> 16 | (uvec)second); }
 // The value of an element alone, or of a weight that is packed beside it.
 INLINE vec alone(const bool units, vec v) { return units && OPWRIGHT_PAIRS ? (vec)((uvec)v << 16) : v; }
 // sum + x * w; of pairs, their first products or both.
@@ -150,13 +137,6 @@ static void lanes_rows(const solve *s, bool padded, bool units, const elem *in, 
         }
 }
 
-// Squares of LANES channels by LANES neighbours: `count` neighbours of `lanes` channels, the rest 0.
-INLINE void square_load(vec v[LANES], const elem *p, int64_t channel, int64_t lanes, int64_t count) {
-    UNROLL for (int i = 0; i < LANES; i++)
-        v[i] = i >= lanes ? (vec){0} : lanes_load(p + i * channel, true, count);
-    vec_transpose(v);
-}
-
 // Weights as [block][kd][kh][kw][LANES], 0 in the lanes past the last channel.
 typedef struct packing {
     const opwright_problem *p;
@@ -224,23 +204,6 @@ static void separate(const sum_cell *from, int64_t channel, int64_t lanes, int64
     }
 }
 
-// The distances of a tensor of one block of channels in scratch, whose rows have room for `width` positions.
-static void scratch_distances(const int64_t size[3], int64_t width, int64_t position, int64_t x[3]) {
-    x[2] = position, x[1] = width * position, x[0] = size[1] * x[1];
-}
-
-// The problem of one block of channels whose planes were interleaved.
-static opwright_problem interleaved(const opwright_problem *p, int64_t lanes, int64_t position) {
-    opwright_problem q = *p;
-    q.N = 1, q.G = lanes, q.big_c = q.small_c = 1;
-    scratch_distances(p->big, p->big[2], position, q.big_x);
-    scratch_distances(p->small, p->small[2], position, q.small_x);
-    return q;
-}
-
-static int64_t packed_bytes(const opwright_problem *p) { return ceil_div(p->G, LANES) * LANES * volume(p->taps) * 4; }
-static int64_t plane_bytes(const int64_t size[3]) { return whole_lines(volume(size) * LANES * (int64_t)sizeof(elem)); }
-
 typedef struct call {
     solve s;
     const elem *in, *bias;
@@ -266,12 +229,6 @@ static void last_task(const void *context, int64_t task, int64_t worker) {
                min(s->axes[1].out, row + c->rows));
 }
 
-// Kernels of many taps need dense input: with channels last, rows lie pages apart, in few sets of the first-level
-// cache. 95 instead of 45 GFLOP/s for 31x31 over 28x28x256, 48 instead of 103 for 7x7 over 56x56x96.
-static bool many_taps(const opwright_problem *p) {
-    return volume(p->taps) > MANY_TAPS && volume(p->big) + volume(p->small) <= COPIED_PIXELS;
-}
-
 // Input in scratch: zeros beside its rows, also for all taps of the last tile.
 typedef struct sheet {
     int64_t left, width, x[3];
@@ -295,37 +252,6 @@ static sheet sheet_of(const solve *s) {
     scratch_distances(s->backward ? s->problem->small : s->problem->big, to.width, LANES * (to.units ? UNIT_ELEMS : 1),
                       to.x);
     return to;
-}
-
-// Stores the input of one position; `pairs`: as the first of a pair.
-INLINE void put_input(const bool units, const bool pairs, elem *to, vec v) {
-    if (!units)
-        elem_store(to, v);
-    else
-        unit_store(to, pairs ? pair_of(v, (vec){0}) : v);
-}
-
-// `lanes` channels of a tensor, which lie `channel` apart, to rows of positions `step` apart, with `gap` between rows.
-INLINE void copy_block(const bool units, const bool pairs, const int64_t size[3], const int64_t x[3], int64_t channel, int64_t lanes,
-                       const elem *from, int64_t step, int64_t gap, elem *to) {
-    const int64_t rows = size[0] * size[1], width = size[2];
-    if (channel == 1) {
-        for (int64_t row = 0; row < rows; row++, to += gap)
-            for (int64_t w = 0; w < width; w++, to += step)
-                put_input(units, pairs, to, lanes_load(from + row / size[1] * x[0] + row % size[1] * x[1] + w * x[2], true, lanes));
-        return;
-    }
-    int64_t left = width;
-    for (int64_t at = 0, count = rows * width; at < count; at += LANES) {
-        vec v[LANES];
-        square_load(v, from + at, channel, lanes, min(LANES, count - at));
-        UNROLL for (int i = 0; i < LANES; i++) if (i < count - at) {
-            put_input(units, pairs, to, v[i]);
-            to += step;
-            if (--left == 0)
-                left = width, to += gap;
-        }
-    }
 }
 
 INLINE void fill_sheet(const bool units, const solve *s, const sheet *c, const elem *in, int64_t lanes, elem *first) {
@@ -403,18 +329,21 @@ static int64_t data_bytes(const solve *s) {
 }
 static int64_t non_finite_bytes(const opwright_problem *p) { return whole_lines(ceil_div(p->G, LANES) * 4); }
 
-static int64_t data_scratch(const opwright_problem *p, bool backward, int64_t workers) {
-    const solve s = solve_of(p, backward);
+static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished) {
+    (void)finished;
+    const struct solve s = solve_of(p, solve == OPWRIGHT_X);
     return whole_lines(packed_bytes(p)) + non_finite_bytes(p) + workers * data_bytes(&s);
 }
 
-static void solve_data(const opwright_problem *p, bool backward, const elem *in, const tap_cell *weights,
-                        const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
+static void solve_channels(opwright_solve solve, const opwright_problem *p, const elem *in, const elem *weights, const elem *bias,
+                           sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
+    (void)sink;
+    const bool backward = solve == OPWRIGHT_X;
     int32_t *non_finite = (int32_t *)(void *)((char *)scratch + whole_lines(packed_bytes(p)));
     call c = {.s = solve_of(p, backward), .in = in, .bias = bias, .out = out, .packed = scratch, .non_finite = non_finite,
               .own = (char *)non_finite + non_finite_bytes(p)};
     const bool sheets = !channels_last(p) || many_taps(p);
-    const packing pack = {p, weights, scratch, non_finite,
+    const packing pack = {p, (const void *)weights, scratch, non_finite,
                           sheets && OPWRIGHT_PAIRS && of_units(&c.s) ? backward ? -c.s.axes[2].classes : 1 : 0};
     const int64_t blocks = ceil_div(p->G, LANES);
     opwright_run(team, pack_block, &pack, blocks);
@@ -431,158 +360,9 @@ static void solve_data(const opwright_problem *p, bool backward, const elem *in,
     opwright_run(team, last_task, &c, p->N * axes[0].out * c.row_tasks * c.block_tasks);
 }
 
-// Weights.
-
-enum { FEWEST_COPIES = 8 }; // blocks of all images: fewer are too few tasks
-
-// Whether planes are copied to scratch, a block of channels at a time. With channels last, for kernels of many taps:
-// 31x31 over 28x28x256 f32 2.0 instead of 3.1 ms, f16 1.8 instead of 3.5.
-static bool w_copied(const opwright_problem *p) {
-    return !channels_last(p) || (many_taps(p) && p->N * ceil_div(p->G, LANES) >= FEWEST_COPIES);
-}
-
-// The scratch elements of one input element: wider if many taps read them.
-static int64_t w_elems(const opwright_problem *p) { return many_taps(p) ? UNIT_ELEMS : 1; }
-
-static int64_t own_bytes(const opwright_problem *p) {
-    return w_copied(p) ? (plane_bytes(p->big) + plane_bytes(p->small)) * w_elems(p) : 0;
-}
-
-enum { SUM_PIXELS = 128, W_BLOCKS = 16 }; // of a round; of a task
-
-// All taps over rows [row, end) of one image and `G` channels.
-// Prefetching the rows of the next round costs more than it saves: 0.8 ms without, 1.1 with for 16 images of 14x14x512.
-static void w_rows(const bool units, const opwright_problem *p, const elem *big, const elem *small, int64_t G,
-                   int64_t row, int64_t end, float *sums) {
-    const int64_t several = max(1, SUM_PIXELS / p->small[2]), K = volume(p->taps);
-    for (; row < end; row += several)
-        for (int64_t g = 0; g < G; g += LANES) {
-            for (int64_t d = 0; d < p->taps[0]; d++)
-                for (int64_t h = 0, rows; h < p->taps[1]; h += rows) {
-                    rows = 1;
-                    for (int64_t w = 0, columns; w < p->taps[2]; w += columns) {
-                        const row_of_blocks *b = units ? w_unit_blocks : w_blocks;
-                        while (b->rows > p->taps[1] - h || b->columns > p->taps[2] - w ||
-                               (b->alone && b->columns != p->taps[2]))
-                            b++;
-                        rows = b->rows, columns = b->columns;
-                        b->run(p, big + g, small + g, min(LANES, G - g), (int64_t[3]){d, h, w}, row,
-                               min(end, row + several), sums + g * K);
-                    }
-                }
-        }
-}
-
-typedef struct w_call {
-    const opwright_problem *p;
-    const elem *big, *small;
-    elem *weights;
-    float *sums;  // [chunk][block][tap][LANES]
-    char *own;
-    int64_t own_bytes, chunks, rows;  // rows of a chunk, counted over images too
-} w_call;
-
-// Channels of a task, in blocks.
-static int64_t w_blocks_of(const opwright_problem *p) {
-    return w_copied(p) ? 1 : min(W_BLOCKS, ceil_div(p->G, LANES));
-}
-static int64_t w_chunks(const opwright_problem *p) {
-    const int64_t groups = ceil_div(ceil_div(p->G, LANES), w_blocks_of(p));
-    const int64_t rows = w_copied(p) ? p->N : p->N * p->small[0] * p->small[1];
-    return min(rows, ceil_div(W_TASKS, groups));
-}
-
-static void w_task(const void *context, int64_t task, int64_t worker) {
-    const w_call *c = context;
-    const opwright_problem *p = c->p;
-    const int64_t blocks = ceil_div(p->G, LANES), of_task = w_blocks_of(p), groups = ceil_div(blocks, of_task);
-    const int64_t chunk = task / groups, first = task % groups * of_task, g = first * LANES;
-    const int64_t channels = min(of_task * LANES, p->G - g), in_image = p->small[0] * p->small[1];
-    float *sums = c->sums + (chunk * blocks + first) * LANES * volume(p->taps);
-    memset(sums, 0, (size_t)(ceil_div(channels, LANES) * LANES * volume(p->taps)) * 4);
-    if (!w_copied(p)) {
-        const int64_t end = min(p->N * in_image, (chunk + 1) * c->rows);
-        for (int64_t row = chunk * c->rows, next; row < end; row = next) {
-            const int64_t n = row / in_image;
-            next = min(end, (n + 1) * in_image);
-            w_rows(false, p, c->big + n * p->big_n + g, c->small + n * p->small_n + g, channels, row - n * in_image,
-                   next - n * in_image, sums);
-        }
-        return;
-    }
-    elem *big = (elem *)(void *)(c->own + worker * c->own_bytes);
-    const bool units = w_elems(p) > 1;
-    elem *small = (elem *)(void *)((char *)big + plane_bytes(p->big) * w_elems(p));
-    const opwright_problem q = interleaved(p, LANES, LANES * w_elems(p));
-    for (int64_t n = chunk * c->rows; n < min(p->N, (chunk + 1) * c->rows); n++) {
-        const elem *from_big = c->big + n * p->big_n + g * p->big_c, *from_small = c->small + n * p->small_n + g * p->small_c;
-        if (units) {
-            copy_block(UNIT_ELEMS > 1, false, p->big, p->big_x, p->big_c, channels, from_big, LANES * UNIT_ELEMS, 0, big);
-            copy_block(UNIT_ELEMS > 1, false, p->small, p->small_x, p->small_c, channels, from_small, LANES * UNIT_ELEMS, 0, small);
-        } else {
-            copy_block(false, false, p->big, p->big_x, p->big_c, channels, from_big, LANES, 0, big);
-            copy_block(false, false, p->small, p->small_x, p->small_c, channels, from_small, LANES, 0, small);
-        }
-        if (!channels_last(p) && p->N * p->big_n > FAR && n + 1 < p->N) {
-            prefetch(c->big + (n + 1) * p->big_n + g * p->big_c, channels * volume(p->big) * (int64_t)sizeof(elem), 0);
-            prefetch(c->small + (n + 1) * p->small_n + g * p->small_c, channels * volume(p->small) * (int64_t)sizeof(elem), 0);
-        }
-        w_rows(units, &q, big, small, LANES, 0, in_image, sums);
-    }
-}
-
-static void w_finish(const void *context, int64_t block, int64_t worker) {
-    (void)worker;
-    const w_call *c = context;
-    const opwright_problem *p = c->p;
-    const int64_t blocks = ceil_div(p->G, LANES), lanes = min(LANES, p->G - block * LANES), K = volume(p->taps);
-    const float *sums = c->sums + block * K * LANES;
-    elem *to = c->weights + block * LANES * p->w_g;
-    for (int64_t k = 0; k < K; k += LANES) {
-        vec v[LANES];
-        UNROLL for (int i = 0; i < LANES; i++) {
-            v[i] = (vec){0};
-            for (int64_t chunk = 0; i < K - k && chunk < c->chunks; chunk++)
-                v[i] += vec_load(sums + (chunk * blocks * K + k + i) * LANES);
-        }
-        if (dense(p->taps, p->w_k)) {
-            vec_transpose(v);
-            UNROLL for (int i = 0; i < LANES; i++) if (i < lanes)
-                lanes_store(to + i * p->w_g + k, v[i], true, min(LANES, K - k));
-            continue;
-        }
-        for (int64_t i = 0; i < min(LANES, K - k); i++) {
-            elem *tap = to + tap_at(p, k + i);
-            if (p->w_g == 1) {
-                lanes_store(tap, v[i], true, lanes);
-                continue;
-            }
-            for (int64_t l = 0; l < lanes; l++)
-                elem_put(tap + l * p->w_g, v[i][l]);
-        }
-    }
-}
-
-static int64_t sums_bytes(const opwright_problem *p) { return whole_lines(w_chunks(p) * packed_bytes(p)); }
-
-static int64_t weights_scratch(const opwright_problem *p, int64_t workers) {
-    return sums_bytes(p) + workers * own_bytes(p);
-}
-
-static void solve_weights(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
-                          const opwright_team *team, void *scratch) {
-    const int64_t blocks = ceil_div(p->G, LANES), rows = w_copied(p) ? p->N : p->N * p->small[0] * p->small[1];
-    w_call c = {p, big, small, weights, scratch, (char *)scratch + sums_bytes(p), own_bytes(p), w_chunks(p), 0};
-    c.rows = ceil_div(rows, c.chunks);
-    c.chunks = ceil_div(rows, c.rows);
-    opwright_run(team, w_task, &c, c.chunks * ceil_div(blocks, w_blocks_of(p)));
-    opwright_run(team, w_finish, &c, blocks);
-}
-
-// Literal taps make y faster by (f32, AVX-512): 9x9 1.5, 1x9 1.3. Those of weights by: 4x4 1.6, 6x6 and 9x9 1.4, 13x13
-// 1.1, 4x4 with stride 2 2.0; not 1x31, 0.96.
-static bool data_fixed(const opwright_problem *p, bool backward, int64_t *values) {
-    const solve s = solve_of(p, backward);
+// Literal taps make y faster by (f32, AVX-512): 9x9 1.5, 1x9 1.3.
+static int64_t fixed(opwright_solve solve, const opwright_problem *p, int64_t *values) {
+    const struct solve s = solve_of(p, solve == OPWRIGHT_X);
     const int64_t step = lattice_of(&s, 2).in_step;
     int64_t max_taps = 0; // of the phases without code of their own
     for (int64_t phase = 0; phase < s.axes[2].out_step; phase++) {
@@ -591,45 +371,7 @@ static bool data_fixed(const opwright_problem *p, bool backward, int64_t *values
             max_taps = max(max_taps, count);
     }
     values[0] = max_taps, values[1] = step;
-    return max_taps > 1 && max_taps <= FIXED_COLUMNS && step <= 2;
+    return max_taps > 1 && max_taps <= FIXED_COLUMNS && step <= 2 ? OPWRIGHT_FIXED_DEPTHWISE_CHANNELS : OPWRIGHT_NOT_FIXED;
 }
 
-static bool weights_fixed(const opwright_problem *p, int64_t *values) {
-    const int64_t columns = p->taps[2];
-    values[0] = max(1, min(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
-    const row_of_blocks *b = w_blocks;
-    while (b->columns != columns && b->columns != 1)
-        b++;
-    return b->columns != columns && columns <= FIXED_COLUMNS;
-}
-
-// Whether lanes are channels: with channels last, or with planes small enough to be transposed whole, if columns
-// (`columns` contiguous ones) would fill few lanes, or if taps are so many that the transposition costs little.
-static bool fits(opwright_solve solve, const opwright_problem *p) {
-    const int64_t columns = solve == OPWRIGHT_X ? ceil_div(p->big[2], p->stride[2]) : p->small[2];
-    return channels_last(p) ||
-           ((columns < LANES || (volume(p->taps) >= TRANSPOSED_TAPS && (solve == OPWRIGHT_W || !in_place(p)))) &&
-            p->G >= LANES / 2 && volume(p->big) + volume(p->small) <= COPIED_PIXELS);
-}
-
-static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished) {
-    (void)finished;
-    return solve == OPWRIGHT_W ? weights_scratch(p, workers) : data_scratch(p, solve == OPWRIGHT_X, workers);
-}
-
-static void solve_any(opwright_solve solve, const opwright_problem *p, const elem *first, const elem *second, const elem *bias,
-                      sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
-    (void)sink;
-    if (solve == OPWRIGHT_W) // which no library with floats as sums is asked for
-        solve_weights(p, first, second, (void *)out, team, scratch);
-    else
-        solve_data(p, solve == OPWRIGHT_X, first, (const void *)second, bias, out, team, scratch);
-}
-
-static int64_t fixed(opwright_solve solve, const opwright_problem *p, int64_t *values) {
-    if (solve == OPWRIGHT_W)
-        return weights_fixed(p, values) ? OPWRIGHT_FIXED_DEPTHWISE_CHANNELS_W : OPWRIGHT_NOT_FIXED;
-    return data_fixed(p, solve == OPWRIGHT_X, values) ? OPWRIGHT_FIXED_DEPTHWISE_CHANNELS : OPWRIGHT_NOT_FIXED;
-}
-
-const opwright_way OPWRIGHT_NAME(depthwise_channels) = {fits, scratch_bytes, solve_any, fixed};
+const opwright_way OPWRIGHT_NAME(depthwise_channels) = {fits, scratch_bytes, solve_channels, fixed};

@@ -1,4 +1,4 @@
-// y, x and w of groups with one channel on either side, over width lanes: the vectors are neighbouring columns of one
+// y and x of groups with one channel on either side, over width lanes: the vectors are neighbouring columns of one
 // plane.
 //
 // For tensors with channels first. A unit of work is a block of one plane. Kernels of 3x3 without stride, and those of
@@ -7,49 +7,15 @@
 // widened, with zeros around it, columns sorted by their residue modulo the stride: then each tap is a vector at some
 // offset, whatever the stride and dilation. The usual kernels compute 2 or 4 rows of output at once, with their weights
 // in registers; others walk a list of taps. A zero must not be multiplied by Inf or NaN: channels with such a weight
-// use the list and masks, and a gradient of weights that contains NaN is recomputed with masks.
-//
-// Sums for weights consist of chunks that depend only on the problem and are added in order.
+// use the list and masks.
 //
 // Figures: see engine.h.
 
-#include "depthwise.h"
+#include "depthwise_rows.h"
 
-#include <math.h>
-
-// A call over width lanes. Output rows and columns are counted in q: out_step positions of the output are one q, its
-// phases. A unit of work is a block of one plane; its input lies in scratch as [kd][row][residue of the column by
-// in_step][column], widened, with zeros where there is no input, so that every tap is a vector at some offset.
-enum {
-    WIDTH_BYTES = 80 << 10,  // of a unit's input, unless it is one row
-    WIDTH_COLUMNS = 2048,    // of a unit's output, in q
-    WIDTH_ROWS = 4,          // at the least
-    FINISH_CHANNELS = 64,
-    FEW_TAPS = 9,
-    AHEAD = 8192 / sizeof(elem), // elements that are prefetched
-};
-#define EVEN_LANE(i) 2 * (i)
-#define ODD_LANE(i) 2 * (i) + 1
+enum { FEW_TAPS = 9 };
 #define ZIP_LOW(i) ((i) & 1 ? LANES + (i) / 2 : (i) / 2)
 #define ZIP_HIGH(i) ((i) & 1 ? LANES + LANES / 2 + (i) / 2 : LANES / 2 + (i) / 2)
-
-INLINE float vec_sum(vec v) {
-    UNROLL for (int half = LANES / 2; half > 0; half /= 2) UNROLL for (int i = 0; i < half; i++) v[i] += v[i + half];
-    return v[0];
-}
-
-typedef struct plan {
-    int64_t low[2];        // input offset of the first tap of all phases, rows and columns
-    int64_t blocks[2], q[2]; // blocks of a plane; q of a block
-    int64_t lead, used;    // the offset of a line of scratch that aligns column 0, and its length
-    int64_t line, row, plane; // distances in scratch
-    int64_t in_rows;
-    int64_t in_columns;    // positions of a row that are filled from the tensor or with zeros
-    int64_t depth;         // planes
-    int64_t rows_bytes, own_bytes;
-    int64_t units;         // of all planes
-    int64_t task_units;
-} plan;
 
 typedef struct tap {
     int64_t offset;   // in scratch, from the place of the output
@@ -57,122 +23,7 @@ typedef struct tap {
     float w;
 } tap;
 
-static plan plan_of(const solve *s) {
-    plan c = {.depth = s->backward ? ceil_div(s->problem->taps[0], s->axes[0].classes) : s->problem->taps[0]};
-    int64_t high[2];
-    for (int a = 0; a < 2; a++)
-        span(&s->axes[a + 1], s->backward, 0, 1, &c.low[a], &high[a]);
-    const int64_t columns = ceil_div(s->axes[2].out, s->axes[2].out_step);
-    const int64_t rows = ceil_div(s->axes[1].out, s->axes[1].out_step);
-    c.blocks[1] = ceil_div(columns, WIDTH_COLUMNS);
-    c.q[1] = ceil_div(columns, c.blocks[1]);
-    c.in_columns = (c.q[1] - 1) * s->axes[2].in_step + high[1] - c.low[1] + 1;
-    c.used = (ceil_div(c.q[1], LANES) + 1) * LANES + (high[1] - c.low[1]) / s->axes[2].in_step + 1;
-    c.lead = c.low[1] < 0 ? (LANES - -c.low[1] / s->axes[2].in_step % LANES) % LANES : 0;
-    c.line = ceil_div(c.lead + c.used + LANES, LANES) * LANES;
-    c.row = c.line * s->axes[2].in_step;
-    if (c.row % 512 == 0)
-        c.row += LANES;
-    const int64_t halo = high[0] - c.low[0] + 1, fit = WIDTH_BYTES / 4 / (c.row * c.depth);
-    int64_t q = (fit - halo) / s->axes[1].in_step + 1;
-    q = min(rows, max(q, WIDTH_ROWS));
-    c.blocks[0] = ceil_div(rows, q);
-    c.q[0] = ceil_div(rows, c.blocks[0]);
-    c.in_rows = (c.q[0] - 1) * s->axes[1].in_step + halo;
-    c.plane = c.in_rows * c.row;
-    c.rows_bytes = whole_lines(c.depth * c.plane * 4);
-    c.units = s->axes[0].out * c.blocks[0] * c.blocks[1];
-    c.task_units = max(1, TASK_OUTPUTS / 2 / (c.q[0] * c.q[1] * s->axes[1].out_step * s->axes[2].out_step));
-    return c;
-}
-
-// Zeros where a block of scratch has no input: columns before `first` and from `end` on in rows [top, bottom), and all
-// other rows.
-static void clear_block(const solve *s, const plan *c, int64_t planes, int64_t top, int64_t bottom, int64_t first,
-                        int64_t end, float *to) {
-    const int64_t step = s->axes[2].in_step;
-    vec zero = {0};
-    PIN(zero); // or gcc calls memset, for a vector or two
-    for (int64_t r = 0; r < step; r++) {
-        const int64_t low = first > r ? over(first - r + step - 1, step) : 0;
-        const int64_t high = max(low, end > r ? over(end - r + step - 1, step) : 0);
-        for (int64_t j = 0; j < planes; j++)
-            for (int64_t i = 0; i < c->in_rows; i++) {
-                float *line = to + j * c->plane + i * c->row + c->lead + r * c->line;
-                const bool inside = i >= top && i < bottom;
-                for (int64_t x = 0; x < (inside ? low : c->used); x += LANES)
-                    vec_store(line + x, zero);
-                for (int64_t x = high; inside && x < c->used; x += LANES)
-                    vec_store(line + x, zero);
-            }
-    }
-}
-
-// `count` columns of a row, to positions from `first` on, split by their residue modulo `step`, `line` apart. Whole
-// vectors are written, zeros past the last column.
-INLINE void fill_row(const elem *row, int64_t first, int64_t count, int64_t step, int64_t line, float *to) {
-    int64_t i = 0;
-    if (step == 1) {
-        for (; i + LANES <= count; i += LANES) {
-            vec v = elem_load(row + i);
-            PIN(v); // or gcc calls memcpy, for a vector or two
-            vec_store(to + first + i, v);
-        }
-        if (i < count)
-            vec_store(to + first + i, elem_load_part(row + i, count - i));
-    } else if (step == 2) {
-        float *even = to + first % 2 * line + first / 2, *odd = to + (first + 1) % 2 * line + (first + 1) / 2;
-        for (; i + 2 * LANES <= count; i += 2 * LANES) {
-            const vec a = elem_load(row + i), b = elem_load(row + i + LANES);
-            vec_store(even + i / 2, SHUFFLE(a, b, EACH_LANE(EVEN_LANE)));
-            vec_store(odd + i / 2, SHUFFLE(a, b, EACH_LANE(ODD_LANE)));
-        }
-        if (i < count) {
-            const vec a = lanes_load(row + i, true, min(LANES, count - i));
-            const vec b = count - i > LANES ? elem_load_part(row + i + LANES, count - i - LANES) : (vec){0};
-            vec_store(even + i / 2, SHUFFLE(a, b, EACH_LANE(EVEN_LANE)));
-            vec_store(odd + i / 2, SHUFFLE(a, b, EACH_LANE(ODD_LANE)));
-        }
-    } else {
-        for (; i < count; i++)
-            to[(first + i) % step * line + (first + i) / step] = elem_get(row + i);
-    }
-}
-
-// The input of a block of one plane, for the taps `d` of its depth. `clear`: the zeros around it are present already,
-// from a block in the same place.
-static void fill_block(const solve *s, const plan *c, const elem *in, const taps *d, int64_t q_row, int64_t q_column,
-                       bool clear, float *to) {
-    const int64_t x = q_column * s->axes[2].in_step + c->low[1], y = q_row * s->axes[1].in_step + c->low[0];
-    const int64_t first = min(c->in_columns, max(0, -x));
-    const int64_t end = max(first, min(c->in_columns, s->axes[2].in - x));
-    const int64_t top = min(c->in_rows, max(0, -y)), bottom = max(top, min(c->in_rows, s->axes[1].in - y));
-    if (!clear)
-        clear_block(s, c, d->count, top, bottom, first, end, to);
-    if (first == end)
-        return;
-    const bool far = s->problem->N * s->in_n > NEAR;
-    for (int64_t j = 0; j < d->count; j++)
-        for (int64_t i = top; i < bottom; i++) {
-            const elem *row = in + (d->at + j * d->at_step) * s->in_x[0] + (y + i) * s->in_x[1] + x + first;
-            if (far) // planes follow each other
-                prefetch(row + AHEAD, (end - first) * (int64_t)sizeof *row, 0);
-            fill_row(row, first, end - first, s->axes[2].in_step, c->line, to + j * c->plane + i * c->row + c->lead);
-        }
-}
-
-INLINE int64_t place(const solve *s, const plan *c, int64_t column) {
-    const int64_t at = column - c->low[1], step = s->axes[2].in_step;
-    return c->lead + (step == 1 ? at : at % step * c->line + at / step);
-}
-
 #include "depthwise_columns_tiles.h"
-
-// The first `count` lanes, of these the ones whose column at + lane*step lies in [0, size); else 0.
-INLINE vec within(vec v, int64_t at, int64_t step, int64_t size, int64_t count) {
-    UNROLL for (int i = 0; i < LANES; i++) if (i >= count || (uint64_t)(at + i * step) >= (uint64_t)size) v[i] = 0;
-    return v;
-}
 
 // The distance from a row of output to the next one with the same taps, in scratch and in the tensor.
 typedef struct pitch {
@@ -402,23 +253,6 @@ typedef struct width_call {
     char *own;
 } width_call;
 
-// The position of a unit in the call.
-typedef struct unit {
-    int64_t n, g, d, q_row, q_column;
-} unit;
-
-static unit unit_of(const plan *c, const opwright_problem *p, int64_t number) {
-    unit u;
-    u.q_column = number % c->blocks[1] * c->q[1], number /= c->blocks[1];
-    u.q_row = number % c->blocks[0] * c->q[0], number /= c->blocks[0];
-    const int64_t depth = c->units / c->blocks[0] / c->blocks[1];
-    u.d = number % depth, number /= depth;
-    u.g = number % p->G, u.n = number / p->G;
-    return u;
-}
-
-static bool same_place(const unit *a, const unit *b) { return a->q_row == b->q_row && a->q_column == b->q_column; }
-
 // To [kd][kh][kw]; whether there is an Inf or NaN.
 static bool read_weights(const opwright_problem *p, const tap_cell *from, float *to) {
     const int64_t K = volume(p->taps);
@@ -485,188 +319,18 @@ static int64_t own_bytes(const solve *s, const plan *c) {
     return c->rows_bytes + whole_lines(K * 4) + whole_lines(K * (int64_t)sizeof(tap) + s->axes[2].out_step * 8);
 }
 
-static int64_t data_scratch(const opwright_problem *p, bool backward, int64_t workers) {
-    const solve s = solve_of(p, backward);
-    const plan c = plan_of(&s);
-    return workers * own_bytes(&s, &c);
-}
-
-static void solve_data(const opwright_problem *p, bool backward, const elem *in, const tap_cell *weights,
-                       const elem *bias, sum_cell *out, const opwright_team *team, void *scratch) {
-    width_call c = {.s = solve_of(p, backward), .in = in, .weights = weights, .bias = bias, .out = out,
-                    .own = scratch};
-    c.plan = plan_of(&c.s);
-    c.plan.own_bytes = own_bytes(&c.s, &c.plan);
-    opwright_run(team, width_task, &c, ceil_div(p->N * p->G * c.plan.units, c.plan.task_units));
-}
-
-// Weights.
-
-typedef struct width_w_call {
-    solve s;
-    plan plan;
-    const elem *big, *small;
-    elem *weights;
-    float *sums;     // [chunk][g][k]
-    char *own;
-    int64_t chunks, chunk_units, channels; // channels of a task
-} width_w_call;
-
-// One tap, only products with an input in bounds.
-static float width_w_exact(const solve *s, const float *in, int64_t row, const elem *dy, int64_t rows, int64_t count,
-                           int64_t y, int64_t x) {
-    vec acc = {0};
-    for (int64_t o = 0; o < rows; o++, y += s->axes[1].in_step, in += row) {
-        if ((uint64_t)y >= (uint64_t)s->axes[1].in)
-            continue;
-        for (int64_t q = 0; q < count; q += LANES) {
-            const vec product = vec_load(in + q) * lanes_load(dy + o * s->out_x[1] + q, true, min(LANES, count - q));
-            acc += within(product, x + q * s->axes[2].in_step, s->axes[2].in_step, s->axes[2].in, count - q);
-        }
-    }
-    return vec_sum(acc);
-}
-
-static void width_w_unit(const solve *s, const plan *c, const float *in, const taps *d, const elem *dy, unit u,
-                         bool exact, float *sum) {
-    const opwright_problem *p = s->problem;
-    const int64_t *K = p->taps, rows = min(c->q[0], s->axes[1].out - u.q_row);
-    const int64_t count = min(c->q[1], s->axes[2].out - u.q_column), D = p->dilation[1];
-    const elem *from = dy + u.q_row * s->out_x[1] + u.q_column;
-    memset(sum, 0, (size_t)volume(K) * 4);
-    for (int64_t j = 0; j < d->count; j++)
-        for (int64_t h = 0, several; h < K[1]; h += several) {
-            several = 1;
-            for (int64_t w = 0, columns; w < K[2]; w += columns) {
-                const int64_t first = w * p->dilation[2] - p->pad[2];
-                const float *at = in + j * c->plane + h * D * c->row;
-                float *to = sum + ((d->k + j) * K[1] + h) * K[2] + w;
-                if (exact) {
-                    columns = 1;
-                    *to = width_w_exact(s, at + place(s, c, first), s->axes[1].in_step * c->row, from, rows, count,
-                                        u.q_row * s->axes[1].in_step + h * D - p->pad[1],
-                                        u.q_column * s->axes[2].in_step + first);
-                    continue;
-                }
-                const row_of_width_blocks *b = width_w_blocks;
-                while (b->rows > K[1] - h || b->columns > K[2] - w || (b->alone && b->columns != K[2]) ||
-                       (b->stride != 0 && (b->stride != s->axes[1].in_step || D != 1)))
-                    b++;
-                several = b->rows, columns = b->columns;
-                int64_t column[MAX_TAPS];
-                for (int64_t k = 0; k < columns; k++)
-                    column[k] = place(s, c, first + k * p->dilation[2]);
-                b->run(at, D * c->row, s->axes[1].in_step * c->row, column, from, s->out_x[1], rows, count, to, K[2]);
-            }
-        }
-}
-
-static void width_w_task(const void *context, int64_t task, int64_t worker) {
-    const width_w_call *c = context;
-    const solve *s = &c->s;
-    const plan *b = &c->plan;
-    const opwright_problem *p = s->problem;
-    const int64_t K = volume(p->taps), groups = ceil_div(p->G, c->channels), chunk = task / groups;
-    float *rows = (float *)(void *)(c->own + worker * b->own_bytes), *part = rows + b->rows_bytes / 4;
-    unit last = {.q_row = -1};
-    int64_t planes = 0;
-    for (int64_t g = task % groups * c->channels, end = min(p->G, g + c->channels); g < end; g++) {
-        float *sum = c->sums + (chunk * p->G + g) * K;
-        memset(sum, 0, (size_t)K * 4);
-        for (int64_t i = chunk * c->chunk_units; i < min(p->N * b->units, (chunk + 1) * c->chunk_units); i++) {
-            const int64_t n = i / b->units;
-            const unit u = unit_of(b, p, (n * p->G + g) * b->units + i % b->units);
-            const taps d = clipped(taps_of(s, 0, u.d), s->axes[0].in);
-            const elem *dy = c->small + n * p->small_n + g * p->small_c + u.d * p->small_x[0];
-            fill_block(s, b, c->big + n * p->big_n + g * p->big_c, &d, u.q_row, u.q_column,
-                       same_place(&u, &last) && d.count <= planes, rows);
-            last = u, planes = d.count;
-            // 3.5 instead of 5.0 ms for 16 images of 32x112x112.
-            if (p->N * p->big_n > FAR && n + 1 < p->N && b->units == 1) {
-                prefetch(c->big + (n + 1) * p->big_n + g * p->big_c, p->big_c * (int64_t)sizeof(elem), 0);
-                prefetch(dy + p->small_n, p->small_c * (int64_t)sizeof(elem), 0);
-            }
-            width_w_unit(s, b, rows, &d, dy, u, false, part);
-            // A zero of the padding times Inf or NaN: recompute without the zeros.
-            bool finite = true;
-            for (int64_t k = 0; k < K; k++)
-                finite &= !isnan(part[k]);
-            if (!finite)
-                width_w_unit(s, b, rows, &d, dy, u, true, part);
-            for (int64_t k = 0; k < K; k++)
-                sum[k] += part[k];
-        }
-    }
-}
-
-static void width_w_finish(const void *context, int64_t task, int64_t worker) {
-    (void)worker;
-    const width_w_call *c = context;
-    const opwright_problem *p = c->s.problem;
-    const int64_t K = volume(p->taps);
-    for (int64_t g = task * FINISH_CHANNELS; g < min(p->G, (task + 1) * FINISH_CHANNELS); g++) {
-        int64_t k = 0;
-        for (int64_t kd = 0; kd < p->taps[0]; kd++)
-            for (int64_t kh = 0; kh < p->taps[1]; kh++)
-                for (int64_t kw = 0; kw < p->taps[2]; kw++, k++) {
-                    float sum = 0;
-                    for (int64_t chunk = 0; chunk < c->chunks; chunk++)
-                        sum += c->sums[(chunk * p->G + g) * K + k];
-                    elem_put(c->weights + g * p->w_g + kd * p->w_k[0] + kh * p->w_k[1] + kw * p->w_k[2], sum);
-                }
-    }
-}
-
-static width_w_call width_w_of(const opwright_problem *p) {
-    width_w_call c = {.s = solve_of(p, false)};
-    c.plan = plan_of(&c.s);
-    c.plan.own_bytes = c.plan.rows_bytes + whole_lines(volume(p->taps) * 4);
-    const int64_t units = p->N * c.plan.units;
-    c.chunk_units = ceil_div(units, min(units, ceil_div(W_TASKS, p->G)));
-    c.chunks = ceil_div(units, c.chunk_units);
-    c.channels = ceil_div(c.plan.task_units, c.chunk_units);
-    return c;
-}
-
-static int64_t sums_bytes(const width_w_call *c) {
-    return whole_lines(c->chunks * c->s.problem->G * volume(c->s.problem->taps) * 4);
-}
-
-static int64_t weights_scratch(const opwright_problem *p, int64_t workers) {
-    const width_w_call c = width_w_of(p);
-    return sums_bytes(&c) + workers * c.plan.own_bytes;
-}
-
-static void solve_weights(const opwright_problem *p, const elem *big, const elem *small, elem *weights,
-                         const opwright_team *team, void *scratch) {
-    width_w_call c = width_w_of(p);
-    c.big = big, c.small = small, c.weights = weights, c.sums = scratch, c.own = (char *)scratch + sums_bytes(&c);
-    opwright_run(team, width_w_task, &c, c.chunks * ceil_div(p->G, c.channels));
-    opwright_run(team, width_w_finish, &c, ceil_div(p->G, FINISH_CHANNELS));
-}
-
-// Literal taps make y faster by (f32, AVX-512): 9x9 1.4, 1x9 over 400 columns 1.1; not 1x7 over 28 columns, 0.88. Those
-// of weights by: 1x9 1.3; not 1x31, 0.92.
-static bool data_fixed(const opwright_problem *p, bool backward, int64_t *values) {
-    const solve s = solve_of(p, backward);
+// Literal taps make y faster by (f32, AVX-512): 9x9 1.4, 1x9 over 400 columns 1.1; not 1x7 over 28 columns, 0.88.
+static int64_t fixed(opwright_solve solve, const opwright_problem *p, int64_t *values) {
+    const struct solve s = solve_of(p, solve == OPWRIGHT_X);
     const int64_t rows = p->taps[1], columns = p->taps[2], step = lattice_of(&s, 1).in_step;
     values[0] = rows, values[1] = columns, values[2] = step;
     if (p->taps[0] != 1 || s.axes[1].out_step != 1 || s.axes[2].out_step != 1 || step > 2 || rows > FIXED_COLUMNS ||
         columns > FIXED_COLUMNS || (rows == 1 && (columns < 8 || s.axes[2].out < 4 * LANES)))
-        return false;
+        return OPWRIGHT_NOT_FIXED;
     const row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
     while (kind < last && (kind->taps[0] != rows || kind->taps[1] != columns || kind->in_step != step))
         kind++;
-    return kind == last;
-}
-
-static bool weights_fixed(const opwright_problem *p, int64_t *values) {
-    const int64_t columns = p->taps[2];
-    values[0] = max(1, min(p->taps[1], FIXED_SUMS / columns)), values[1] = columns;
-    const row_of_width_blocks *b = width_w_blocks;
-    while (b->columns != columns && b->columns != 1)
-        b++;
-    return b->columns != columns && columns <= FIXED_COLUMNS;
+    return kind == last ? OPWRIGHT_FIXED_DEPTHWISE_COLUMNS : OPWRIGHT_NOT_FIXED;
 }
 
 static bool fits(opwright_solve solve, const opwright_problem *p) {
@@ -676,22 +340,19 @@ static bool fits(opwright_solve solve, const opwright_problem *p) {
 
 static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished) {
     (void)finished;
-    return solve == OPWRIGHT_W ? weights_scratch(p, workers) : data_scratch(p, solve == OPWRIGHT_X, workers);
+    const struct solve s = solve_of(p, solve == OPWRIGHT_X);
+    const plan c = plan_of(&s);
+    return workers * own_bytes(&s, &c);
 }
 
-static void solve_any(opwright_solve solve, const opwright_problem *p, const elem *first, const elem *second, const elem *bias,
-                      sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
+static void solve_columns(opwright_solve solve, const opwright_problem *p, const elem *in, const elem *weights, const elem *bias,
+                          sum_cell *out, const opwright_sink *sink, const opwright_team *team, void *scratch) {
     (void)sink;
-    if (solve == OPWRIGHT_W) // which no library with floats as sums is asked for
-        solve_weights(p, first, second, (void *)out, team, scratch);
-    else
-        solve_data(p, solve == OPWRIGHT_X, first, (const void *)second, bias, out, team, scratch);
+    width_call c = {.s = solve_of(p, solve == OPWRIGHT_X), .in = in, .weights = (const void *)weights, .bias = bias, .out = out,
+                    .own = scratch};
+    c.plan = plan_of(&c.s);
+    c.plan.own_bytes = own_bytes(&c.s, &c.plan);
+    opwright_run(team, width_task, &c, ceil_div(p->N * p->G * c.plan.units, c.plan.task_units));
 }
 
-static int64_t fixed(opwright_solve solve, const opwright_problem *p, int64_t *values) {
-    if (solve == OPWRIGHT_W)
-        return weights_fixed(p, values) ? OPWRIGHT_FIXED_DEPTHWISE_COLUMNS_W : OPWRIGHT_NOT_FIXED;
-    return data_fixed(p, solve == OPWRIGHT_X, values) ? OPWRIGHT_FIXED_DEPTHWISE_COLUMNS : OPWRIGHT_NOT_FIXED;
-}
-
-const opwright_way OPWRIGHT_NAME(depthwise_columns) = {fits, scratch_bytes, solve_any, fixed};
+const opwright_way OPWRIGHT_NAME(depthwise_columns) = {fits, scratch_bytes, solve_columns, fixed};

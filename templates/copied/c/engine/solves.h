@@ -24,8 +24,8 @@ enum {
     OPWRIGHT_NOT_FIXED,      // sizes at run time are equally fast
     OPWRIGHT_FIXED_DEPTHWISE_CHANNELS,   // depthwise_channels.c: OPWRIGHT_FIXED_TAPS, _STEP
     OPWRIGHT_FIXED_DEPTHWISE_COLUMNS,    // depthwise_columns.c: OPWRIGHT_FIXED_ROWS, _COLUMNS, _STEP
-    OPWRIGHT_FIXED_DEPTHWISE_CHANNELS_W, // depthwise_channels.c: OPWRIGHT_FIXED_W_ROWS, _W_COLUMNS
-    OPWRIGHT_FIXED_DEPTHWISE_COLUMNS_W,  // depthwise_columns.c: OPWRIGHT_FIXED_W_ROWS, _W_COLUMNS
+    OPWRIGHT_FIXED_DEPTHWISE_WEIGHTS,    // depthwise_weights.c: OPWRIGHT_FIXED_W_ROWS, _W_COLUMNS
+    OPWRIGHT_FIXED_WEIGHTS_COLUMNS,      // weights_columns.c: OPWRIGHT_FIXED_W_ROWS, _W_COLUMNS
 };
 enum { OPWRIGHT_MAX_FIXED = 4 }; // maximum number of values
 
@@ -41,9 +41,11 @@ typedef void opwright_solve_function(opwright_solve solve, const opwright_proble
 typedef int64_t opwright_scratch_function(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished);
 typedef int64_t opwright_fixed_function(opwright_solve solve, const opwright_problem *p, int64_t *values);
 
-// y and x; w; all three, of groups with one channel on either side. A library has one of these engines.
-opwright_solve_function OPWRIGHT_NAME(data), OPWRIGHT_NAME(weights), OPWRIGHT_NAME(channelwise);
-opwright_scratch_function OPWRIGHT_NAME(data_scratch), OPWRIGHT_NAME(weights_scratch), OPWRIGHT_NAME(channelwise_scratch);
-opwright_fixed_function OPWRIGHT_NAME(data_fixed), OPWRIGHT_NAME(weights_fixed), OPWRIGHT_NAME(channelwise_fixed);
+// y and x; w; the same of groups with one channel on either side. A library has one of these engines.
+opwright_solve_function OPWRIGHT_NAME(data), OPWRIGHT_NAME(weights), OPWRIGHT_NAME(channelwise_data), OPWRIGHT_NAME(channelwise_weights);
+opwright_scratch_function OPWRIGHT_NAME(data_scratch), OPWRIGHT_NAME(weights_scratch), OPWRIGHT_NAME(channelwise_data_scratch),
+    OPWRIGHT_NAME(channelwise_weights_scratch);
+opwright_fixed_function OPWRIGHT_NAME(data_fixed), OPWRIGHT_NAME(weights_fixed), OPWRIGHT_NAME(channelwise_data_fixed),
+    OPWRIGHT_NAME(channelwise_weights_fixed);
 
 #endif
