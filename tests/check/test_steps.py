@@ -101,6 +101,7 @@ REFUSED = (
     ("causal", "where: [t <= q + T - Q]", "where: [t % q == 0]", "semantics-where", "may contain symbols, but no letters"),
     ("causal", "where: [t <= q + T - Q]", "where: [t / 2 == q]", "semantics-where", "write floor(a / b)"),
     ("nearest", "dst[n, o] = src", "dst[n, o] = floor(n / o) * src", "semantics-value", "floor((m + 0.0) / n)"),
+    ("add", "- dst[x] = src_0[x] + src_1[x]", "- {do: 'dst[x] = src_0[x] + src_1[x]', where: [x > 0]}", "semantics-where", "number(x) is one value"),
     ("add", "src_0[x] + src_1[x]", "floor(src_0[x]) + src_1[x]", "dtype-accumulate", "f64 holds integers"),
     ("add", "src_0[x] + src_1[x]", "src_0[x] / 2 + src_1[x]", "dtype-accumulate", "write floor(a / b) or ceil(a / b)"),
     ("add", "src_0[x] + src_1[x]", "floor(src_0[x] / 0.5) + src_1[x]", "dtype-accumulate", "this is a real number"),

@@ -45,6 +45,8 @@ SINGLE = {
     "an index at a cell that is named": "y[j, m] += select(to[n] == m, 1, 0) * select(at[j] == n, 2, 0) * s[n, l] * s[j, l]",
     "a cell of one factor that divides all": "y[n, m] += s[n, k] * x[k, c] * x2[m, c] / at[n]",
     "a product that cells divide": "y[n, m] += s[n, k] / (at[n] + s[n, l]) * x[k, c] / to[n] * x2[m, c]",
+    "sums in cells that begin with nothing": "y[n, m] = x2[3 * m + 1, 0]"
+    '"\n    - "y[n, m] += s[n, k] * x[k, c] * x2[m, c]',
     "two that are picked": "t[n, m] += select(at[n] == k, 1, 0) * x[k, c] * x2[m, c]"
     '"\n    - "y[n, m] += select(to[n] == k, 1, 0) * x[k, c] * x2[m, c] * t[n, m]',
 }
@@ -63,6 +65,18 @@ semantics:
     - "rows[h] += f[h * W + w]"
     - "y[z] = e[floor(z / W), z % W]"
     - "sums[] OPERATOR g[INDEX]"
+"""
+
+NAMING = """op: Naming
+revision: 1
+summary: Rows that cells of an output name.
+dims: {n_cells: N, k_cells: K, c_cells: C}
+inputs: [{name: at, dims: {N: N}}, {name: x, dims: {K: K, C: C}}]
+outputs: [{name: which, dims: {N: N}}, {name: y, dims: {N: N, C: C}}]
+dtypes: [{at: f64, x: f64, which: f64, y: f64, accumulate: f64}]
+semantics:
+  ranges: {n: N, k: K, c: C}
+  steps: ["which[n] = at[n] + 1", "y[n, c] += select(which[n] == k, x[k, c], 0)"]
 """
 
 
@@ -117,6 +131,11 @@ def judged(op: Op, random: np.random.Generator, count: int) -> None:
 def test_what_no_condition_lets_in_is_neither_read_nor_added(step: str) -> None:
     (op,) = load_texts({"mark.yaml": SPEC.replace("STEP", step)}).ops
     judged(op, rng("marks", step), 40)
+
+
+def test_an_output_may_name_cells() -> None:
+    (op,) = load_texts({"naming.yaml": NAMING}).ops
+    judged(op, rng("naming"), 20)
 
 
 @pytest.mark.parametrize("steps", [*APART.values(), *SHARED.values()], ids=[*APART, *SHARED])

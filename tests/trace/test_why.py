@@ -138,7 +138,7 @@ def test_a_file_of_steps_is_identified_by_the_functions_that_it_needs(capsys: py
     [
         ("c/convoluton_f32.c", "c/convoluton_f32.c is not a generated file (did you mean 'c/convolution_f32.c'?)"),
         ("convolution_f32.c", "convolution_f32.c is not a generated file (did you mean 'c/convolution_f32.c'?)"),
-        ("/etc/passwd", "/etc/passwd is not a generated file"),
+        ("/etc/passwd", f"/etc/passwd is not a generated file of {PACKAGE}; --spec and --output name another package"),
         ("py.typed:1", "py.typed has no line 1, it has 0"),
         (f"{KERNELS}:0", f"{KERNELS} has no line 0, it has "),
         (f"{KERNELS}:99999", f"{KERNELS} has no line 99999, it has "),

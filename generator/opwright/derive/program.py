@@ -223,6 +223,10 @@ class Program:
             return False
         return inside(index, along.extent, self.sizes, {letter.name: letter.extent for letter in letters})
 
+    def is_inside(self, read: Read) -> bool:
+        """Whether a cell is there whatever the sizes."""
+        return all(self.walks_inside(read.tensor, axis, index) for axis, index in enumerate(read.indices))
+
 
 def is_clamped(index: Expr, last: Expr) -> bool:
     """Whether an index is clamped between 0 and the last cell, as in `min(max(index, 0), last)`."""

@@ -37,7 +37,8 @@ from .validate_steps import validate_steps
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log1p": np.log1p, "tanh": np.tanh, "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "erf": _erf, "abs": np.abs, "round": np.rint, "sign": np.sign,
+    "rsqrt": lambda x: 1 / np.sqrt(x), "erf": _erf, "abs": np.abs, "round": np.rint,
+    "sign": lambda x: np.where(x == 0, x, np.sign(x)),  # of a zero that zero, which NumPy makes positive
     "pow": np.power, "floor": np.floor, "ceil": np.ceil, "min": np.minimum, "max": np.maximum,
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "neg": np.negative,
     "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,

@@ -145,6 +145,10 @@ def _path(name: str, project: Project, outputs: Iterable[str]) -> str:
     known = [*outputs]
     if inside in known:
         return inside
+    if full.is_file() and inside == name:
+        raise UsageError(
+            f"{name} is not a generated file of {project.output}; --spec and --output name another package"
+        )
     named = [path for path in known if PurePosixPath(path).name == PurePosixPath(inside).name]
     raise UsageError(f"{name} is not a generated file{suggestion(named[0] if named else inside, known)}")
 

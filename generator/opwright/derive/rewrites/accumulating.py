@@ -174,10 +174,9 @@ def renamed(tree: Expr, old: str, new: str, apart: Apart = MappingProxyType({}))
 
     def visit(node: Expr) -> Expr | None:
         if not isinstance(node, Read) or node.tensor != old:
-            return node if isinstance(node, Read) else None
-        spread = (
-            map(Name, apart[number]) if number in apart else (index,) for number, index in enumerate(node.indices)
-        )
+            return None
+        indices = (expr.changed(index, visit) for index in node.indices)  # which may name cells that others read
+        spread = (map(Name, apart[number]) if number in apart else (index,) for number, index in enumerate(indices))
         return Read(new, tuple(one for some in spread for one in some), node.column)
 
     return expr.changed(tree, visit)

@@ -80,8 +80,11 @@ def _steps_apart(found: Program, array: Array) -> Program:
         if part.operator == "sum" and {*part.letters} > {*expr.names(target)} & found.letters.keys()
     }
     single = [part for part in writers if id(part) not in sums]
-    changed = {part.target.tensor for part in between} & {read.tensor for part in single for read in part.reads}
-    if not sums or changed or any(part.operator != ("set", "sum")[part is not writers[0]] for part in single):
+    reads = [read for part in single for read in part.reads]
+    changed = {part.target.tensor for part in between} & {read.tensor for read in reads}
+    there = all(map(found.is_inside, reads))  # else a cell may lack its single term, but not its sums
+    orderly = all(part.operator == ("set", "sum")[part is not writers[0]] for part in single)
+    if not sums or changed or not there or not orderly:
         return found
     values = [sums[id(part)].target if id(part) in sums else part.formulas[0].value for part in writers]
     total = values[0]
@@ -262,15 +265,13 @@ class _Split:
         Letters that move along an axis together stand for windows, which engines take as they lie; of a remainder, as
         in circulant matrices, they cannot. A copy has an axis more than what it is made of, at most.
         """
-        indices = list(enumerate(read.indices))
         alone = [
             1 if self.found.digits(read.tensor, axis, index) or bends(index) else len(self.letters(index))
-            for axis, index in indices
+            for axis, index in enumerate(read.indices)
             if self.letters(index)
         ]
-        inside = all(self.found.walks_inside(read.tensor, axis, index) for axis, index in indices)
         grown = sum(len(self.letters(index)) - 1 for index in read.indices if bends(index))
-        return walked(self.found, read) or (inside and max(alone, default=0) == 1 and grown < 2)
+        return walked(self.found, read) or (self.found.is_inside(read) and max(alone, default=0) == 1 and grown < 2)
 
     def letters(self, tree: Expr) -> tuple[str, ...]:
         """The letters of an expression in the order of the step's."""
@@ -388,11 +389,9 @@ def bends(index: Expr) -> bool:
 
 def placed(found: Program, target: Read) -> bool:
     """Whether distinct letters walk axes of a target, and all other indices are those of one cell that is there."""
-    indices = list(enumerate(target.indices))
-    alone = [index for _, index in indices if not isinstance(index, Number)]
-    names = [found.walks(target.tensor, number, index) for number, index in indices if index in alone]
-    inside = all(found.walks_inside(target.tensor, number, index) for number, index in indices)
-    return inside and None not in names and len({*names}) == len(names) > 0
+    alone = [(number, index) for number, index in enumerate(target.indices) if not isinstance(index, Number)]
+    names = [found.walks(target.tensor, number, index) for number, index in alone]
+    return found.is_inside(target) and None not in names and len({*names}) == len(names) > 0
 
 
 def is_dense(found: Mapping[str, str]) -> bool:

@@ -246,7 +246,10 @@ def _guard(guard: Located, letters: Mapping[str, str], scope: Mapping[str, Kind]
         return
     runs_used = {letter for letter, of in letters.items() if of == "run"} & expr.loose_names(guard.tree)
     yield from _numbers(guard.tree, letters, guard.at)
-    if kind.base != "bool" or runs_used:
+    for letter in sorted(runs_used):
+        message = f"'{letter}' is a letter of several axes; number({letter}) is one value, which where can compare"
+        yield Problem(guard.at, "semantics-where", message)
+    if kind.base != "bool":
         yield Problem(guard.at, "semantics-where", f"where compares integers of letters and symbols; this is {kind}")
     for node in expr.walk(guard.tree):
         real = isinstance(node, Number) and isinstance(node.value, float)
