@@ -69,15 +69,21 @@ semantics:
 
 NAMING = """op: Naming
 revision: 1
-summary: Rows that cells of an output name.
+summary: Cells that others name, which steps make.
 dims: {n_cells: N, k_cells: K, c_cells: C}
-inputs: [{name: at, dims: {N: N}}, {name: x, dims: {K: K, C: C}}]
-outputs: [{name: which, dims: {N: N}}, {name: y, dims: {N: N, C: C}}]
-dtypes: [{at: f64, x: f64, which: f64, y: f64, accumulate: f64}]
+inputs: [{name: at, dims: {N: N, C: C}}, {name: x, dims: {K: K, C: C}}]
+outputs: [{name: which, dims: {N: N, C: C}}, {name: y, dims: {N: N, C: C}}, {name: z, dims: {K: K, C: C}}]
+dtypes: [{at: f64, x: f64, which: f64, y: f64, z: f64, accumulate: f64}]
 semantics:
   ranges: {n: N, k: K, c: C}
-  steps: ["which[n] = at[n] + 1", "y[n, c] += select(which[n] == k, x[k, c], 0)"]
+  steps: ["which[n, c] = at[n, c]", "cell[n, c] = at[n, c] + 1", STEP]
 """
+NAMED = {
+    "read, by an output": ("y[n, c] += select(which[n, c] == k, x[k, c], 0)", "z[k, c] = x[k, c]"),
+    "read, by what is cheap": ("y[n, c] += select(cell[n, c] == k, x[floor(k / 2), c], 0)", "z[k, c] = x[k, c]"),
+    "written, by an output": ("z[k, c] += select(which[n, c] == k, at[n, c], 0)", "y[n, c] = x[n, c]"),
+    "written, by what is cheap": ("z[k, c] += select(cell[n, c] == k, 1, 0)", "y[n, c] = x[n, c]"),
+}
 
 
 JOINED = """op: Joined
@@ -133,9 +139,10 @@ def test_what_no_condition_lets_in_is_neither_read_nor_added(step: str) -> None:
     judged(op, rng("marks", step), 40)
 
 
-def test_an_output_may_name_cells() -> None:
-    (op,) = load_texts({"naming.yaml": NAMING}).ops
-    judged(op, rng("naming"), 20)
+@pytest.mark.parametrize("steps", NAMED.values(), ids=NAMED)
+def test_what_steps_make_may_name_cells(steps: tuple[str, ...]) -> None:
+    (op,) = load_texts({"naming.yaml": NAMING.replace("STEP", ", ".join(f'"{step}"' for step in steps))}).ops
+    judged(op, rng("naming", *steps), 20)
 
 
 @pytest.mark.parametrize("steps", [*APART.values(), *SHARED.values()], ids=[*APART, *SHARED])

@@ -247,3 +247,37 @@ def test_a_lookup_is_an_operand_of_its_own_type_and_has_terms_for_each_index_alo
     (op,) = load_texts({"lookup.yaml": text}).ops
     assert dict(staged(op).program.narrow) == {"picked_0_": "w"}
     assert not any("K" in terms for terms in step_wrapper(op).terms)
+
+
+VOTES = """op: Votes
+revision: 1
+summary: The weight of the rows that are greatest in each column, and how many cells each number has.
+dims: {n_cells: N, c_cells: C, k_cells: K}
+inputs: [{name: x, dims: {N: N, C: C}}, {name: w, dims: {N: N}}, {name: like, dims: {K: K}}]
+outputs: [{name: votes, dims: {C: C}}, {name: numbers, dims: {K: K}}]
+dtypes: [{x: f32, w: f32, like: f32, votes: f32, numbers: f32, accumulate: f32}]
+semantics:
+  ranges: {n: N, c: C, k: K}
+  steps:
+    - peak[n] max= x[n, c]
+    - at[n] min= select(x[n, c] == peak[n], c, inf)
+    - votes[c] += select(at[n] == c, w[n], 0)
+    - cell[n, c] = floor(x[n, c])
+    - numbers[k] += select(cell[n, c] == k, 1, 0)
+    - numbers[k] += like[k]
+"""
+
+
+def test_what_one_phase_finds_may_name_cells_of_another(tmp_path: Path) -> None:
+    """More indices than a task has, and a view that repeats them."""
+    random = rng("votes")
+    with quick_compiler(tmp_path):
+        _, module = package({"votes.yaml": VOTES}, tmp_path, "votes")
+        for shape in ((3, 7), (2, 5000), (5000, 2)):
+            x = random.integers(0, 5, shape).astype(np.float32)
+            w, like = random.integers(1, 4, shape[0]).astype(np.float32), np.zeros(5, np.float32)
+            for given in (x, np.broadcast_to(x[:, :1], shape)):
+                for threads in (1, 3):
+                    votes, numbers = module.votes(given, w, like, threads=threads)
+                    assert np.array_equal(votes, np.bincount(given.argmax(1), w, shape[1])), (shape, threads)
+                    assert np.array_equal(numbers, np.bincount(given.astype(int).ravel(), None, 5)), (shape, threads)

@@ -59,7 +59,9 @@ class Formula:
     @property
     @memoised
     def reads(self) -> tuple[Read, ...]:
-        return tuple(dict.fromkeys(expr.reads(self.assignment.value)))
+        """What the value reads, and what names the cell that it goes to."""
+        trees = (*self.assignment.target.indices, self.assignment.value)
+        return tuple(dict.fromkeys(read for tree in trees for read in expr.reads(tree)))
 
 
 @dataclass(frozen=True)

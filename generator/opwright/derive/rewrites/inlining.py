@@ -94,6 +94,9 @@ def _fits(parts: Sequence[Part], at: int, readers: Sequence[int]) -> bool:
     between = parts[at + 1 : readers[-1]]
     changed = {other.target.tensor for other in between} & _known(part)
     for other in (parts[n] for n in readers):
+        places = [index for read in (other.target, *other.reads) for index in read.indices]
+        if any(read.tensor == part.target.tensor for index in places for read in expr.reads(index)):
+            return False  # it names cells, and a place is computed once
         reads = [read for read in other.reads if read.tensor == part.target.tensor]
         sizes = [sum(1 for _ in expr.walk(formula.value)) for formula in other.formulas]
         grown = max(sizes) + len(reads) * sum(1 for _ in expr.walk(value))
