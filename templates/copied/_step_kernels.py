@@ -29,6 +29,9 @@ from ._units import Unit
 
 # Kernels of steps are loops that compilers make vectors of, which -O3 does to all of them. No kernel reads errno or the
 # flags of exceptions, which would keep branches in loops. Without contraction every compiler gives the same bits.
+# -O2 with the same vectoriser compiles in 0.6 of the time, and runs at 0.46 to 0.9 of the speed where a loop over the
+# vectors of a block is not unrolled: softmax 0.63, sums 0.67, norms 0.76 (gcc 12, AMD Zen 3; geomean 0.93 of 51 rows);
+# -fpeel-loops unrolls these, and compiles no faster than -O3.
 FLAGS = ("-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 
 

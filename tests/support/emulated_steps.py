@@ -6,17 +6,17 @@ the first one that was not.
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import numpy as np
 import opwright_kernels as ok
 from opwright.load import load
-from opwright.oracle.run_steps import compute_steps
 from opwright_kernels import _compiler, _isa
 
 from .checkout import ROOT
 from .step_calls import StepCaller
-from .step_verdicts import PRECISION, difference, outputs, rounds
+from .step_verdicts import disagreement, outputs
 
 EMULATED = frozenset(["avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"])
 
@@ -32,14 +32,11 @@ def campaign(seed: int, count: int, names: list[str]) -> int:
             shapes = [getattr(array, "shape", array) for array in call.inputs]
             chosen = ok.explain(op.op, *call.inputs, **call.attributes).variant.isa
             assert chosen == "avx512", (op.op, shapes, chosen)
-            wanted, bits = compute_steps(op, call.inputs, call.attributes), set()
-            for threads in (1, 3):
-                found = outputs(getattr(ok, op.function)(*call.inputs, **call.attributes, threads=threads))
-                for array, cells in zip(found, wanted.values(), strict=True):
-                    problem = difference(array, cells, PRECISION[array.dtype.itemsize] if rounds(op) else 0.0)
-                    assert problem is None, (op.op, call.attributes, shapes, problem)
-                bits.add(b"".join(array.tobytes() for array in found))
-            assert len(bits) == 1, (op.op, shapes)
+            problem = disagreement(ok, op, call, threads=1)
+            assert problem is None, (op.op, call.attributes, shapes, problem)
+            function = functools.partial(getattr(ok, op.function), *call.inputs, **call.attributes)
+            alone, shared = ([array.tobytes() for array in outputs(function(threads=n))] for n in (1, 3))
+            assert alone == shared, (op.op, shapes)
             right += 1
     return right
 
