@@ -77,7 +77,7 @@ def short_rows(loops: Loops, letter: str) -> tuple[list[Expr], list[Stmt]]:
     size = max(DTYPES[loops.dtype(part.target.tensor)].size for part in parts)
     bytes_ = product(along, nodes.integer(size))
     apart = [step for step in map(loops.step, reads) if step not in (None, ONE)]
-    tests = [Binary("==", step, ONE) for step in dict.fromkeys(apart) if step is not None]
+    tests: list[Expr] = [Binary("==", step, ONE) for step in dict.fromkeys(apart) if step is not None]
     tests += [Binary("==", Name("blocks_"), ONE), Binary("<=", bytes_, nodes.integer(SHORT))]
     tests.append(nodes.Unary("!", Call("opwright_streams", (Binary("*", Name("total_"), bytes_),))))
     calls = [Do(_call(loops, part, part.formulas[0], letter, lane)) for part in parts]
