@@ -149,3 +149,28 @@ def test_cells_inside_a_border_are_turned_by_squares_and_in_parts_of_them(tmp_pa
                         wanted = np.pad(x.transpose(0, 2, 3, 1), ((0, 0), (1, 2), (2, 0), (0, 0)))
                         assert (room[:, 1:-1] == wanted).all(), (isa, dtype, x.shape, x.strides)
                         assert (room[:, [0, -1]] == 7).all()
+
+
+DIAGONAL = """op: Diagonal
+revision: 1
+summary: A row along the diagonal of a matrix, another one along the other diagonal.
+dims: {b_cells: B, c_cells: C}
+inputs: [{name: x, dims: {B: B, C: C}}]
+outputs: [{name: one, dims: {B: B, P: C, Q: C}}, {name: other, dims: {B: B, P: C, Q: C}}]
+dtypes: [{x: bf16, one: bf16, other: bf16, accumulate: f32}]
+semantics:
+  ranges: {b: B, c: C}
+  steps: ["one[b, c, c] = x[b, c]", "other[b, c, C - 1 - c] = x[b, c]"]
+"""
+
+
+def test_a_letter_may_walk_two_axes_of_an_output(tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        _, module = package({"diagonal.yaml": DIAGONAL}, tmp_path, "diagonal")
+        for shape in ((2, 3), (1, 1), (0, 4), (3, 70)):
+            x = (np.arange(np.prod(shape)).reshape(shape) % 9 - 4).astype(ml_dtypes.bfloat16)
+            wanted = np.zeros((*shape, shape[1]), x.dtype)
+            wanted[:, range(shape[1]), range(shape[1])] = x
+            one, other = module.diagonal(x, threads=2)
+            assert np.array_equal(one, wanted)
+            assert np.array_equal(other, wanted[..., ::-1])

@@ -197,7 +197,12 @@ def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:
 
 
 def place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
-    """The axis of an element that a letter walks, alone or with others, and how; None if there is none."""
+    """The axis of an element that a letter walks, alone or with others, and how; None if there is none.
+
+    An intermediate that a letter walks along two axes, `y[c, c]`, has cells of its own for other letters of the second.
+    """
+    if found.arrays[read.tensor].role == "between" and sum(letter in expr.names(index) for index in read.indices) > 1:
+        return None
     for number, index in enumerate(read.indices):
         digits = found.digits(read.tensor, number, index) or ()
         if found.walks(read.tensor, number, index) == letter or letter in digits:
