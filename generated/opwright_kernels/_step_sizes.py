@@ -166,6 +166,7 @@ class Sizes:
                     self.cells(letter.kept),
                     bool(letter.turns) and self.turned(letter, runs),
                     max(map(abs, apart.values()), default=0),
+                    {*steps} == {1} and self.follows(letter, max(extents), runs),
                 )
             )
         number, row = chosen(nearest(candidates))
@@ -201,6 +202,14 @@ class Sizes:
         """Whether neighbours lie together in what is written, and those of tasks in rows that are turned."""
         written = self.strides(*letter.walks[0], runs) == (1,)
         return written and all(self.strides(*walk, runs) == (1,) for walk in letter.turns)
+
+    def follows(self, letter: Lanes, cells: int, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:
+        """Whether rows of so many cells follow one another; those of f16 are converted one by one."""
+        absent = self.resolution.absent
+        return bool(letter.follows) and all(
+            name not in absent and self.arrays[name].dtype != "float16" and self.strides(name, axis, runs) == (cells,)
+            for name, axis in letter.follows
+        )
 
     def memory(self, lanes: Sequence[int], values: dict[str, Any], unstored: Container[str]) -> Memory:
         """Where each array between steps begins: those that all tasks share, then those of a task."""

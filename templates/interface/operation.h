@@ -98,6 +98,7 @@ typedef struct opw_lanes {
     const char *const *serves; // where cells are kept for several tasks, the letters of these
     const char *const *kept; // and those that the kept cells have besides
     const opw_pair *turns; // arrays and their axes along which rows are turned for several tasks at once
+    const opw_pair *follows; // and those along which rows of the letter may follow one another
 } opw_lanes;
 
 typedef struct opw_phase {

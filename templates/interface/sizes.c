@@ -37,7 +37,7 @@ typedef struct planner {
 typedef struct candidate {
     const opw_lanes *lanes;
     int64_t extent;
-    bool near, crossed, turned, nearest;
+    bool near, crossed, turned, follows, nearest;
     int64_t served, kept, apart;
 } candidate;
 
@@ -300,18 +300,31 @@ static bool turned(const planner *t, const opw_lanes *letter)
     return found;
 }
 
+// Whether rows of so many cells follow one another; those of f16 are converted one by one.
+static bool follows(const planner *t, const opw_lanes *letter, int64_t cells)
+{
+    bool found = letter->follows[0].name != NULL;
+    for (const opw_pair *walk = letter->follows; walk->name != NULL; ++walk) {
+        int64_t steps[OPWRIGHT_AXES];
+        found = found && !absent(t, walk->name) && opw_array_of(t->op, t->arrays, walk->name)->dtype != OPWRIGHT_F16 &&
+                strides_of(t, walk->name, walk->value, steps) == 1 && steps[0] == cells;
+    }
+    return found;
+}
+
 static candidate described(const planner *t, const opw_lanes *letter)
 {
     candidate made = {.lanes = letter, .near = !letter->apart, .kept = cells_of(t, letter->kept)};
     const char *const alone[] = {letter->letter, NULL};
     const opw_extent own = opw_axis(&t->x->found.letters, letter->letter);
-    bool any = false;
+    bool any = false, ones = true;
     made.served = letter->serves[0] != NULL ? cells_of(t, letter->serves) : 0;
     for (const opw_pair *walk = letter->walks; walk->name != NULL; ++walk) {
         int64_t extent, step;
         if (walked(t, walk, &extent, &step)) {
             const int64_t apart = apart_in(t, letter, walk->name);
             any = true;
+            ones = ones && step == 1;
             made.extent = extent > made.extent ? extent : made.extent;
             made.near = made.near && (step == 0 || step == 1);
             made.apart = apart > made.apart ? apart : made.apart;
@@ -325,6 +338,7 @@ static candidate described(const planner *t, const opw_lanes *letter)
     }
     made.crossed = letter->moves && crosses(t, letter);
     made.turned = turned(t, letter);
+    made.follows = any && ones && follows(t, letter, made.extent);
     return made;
 }
 
@@ -356,6 +370,7 @@ static bool holds(int row, const candidate *c)
         c->served >= SERVED && enough && c->kept <= KEPT, // turned
         c->crossed, // tiles
         own && c->near && enough, // block
+        c->follows && 1 < c->extent && !enough, // short rows
         own && c->turned && enough, // turned rows
         !own && c->near && enough, // row
         !own && c->nearest && enough, // near row through room
@@ -369,7 +384,7 @@ static bool holds(int row, const candidate *c)
 
 static int64_t lanes_of(const planner *t, const opw_phase *phase)
 {
-    enum { ROWS = 10, LETTERS = 8 };
+    enum { ROWS = 11, LETTERS = 8 };
     candidate made[LETTERS];
     int64_t most = 0;
     for (int64_t n = 0; n < phase->count; ++n) {

@@ -142,6 +142,9 @@ def test_the_first_row_that_holds_for_a_letter_is_taken_and_the_last_one_always_
         ([Candidate(own, 99, (1, 50), apart=50), Candidate(reduced, 20, (6,), apart=6)], 1, "near row through room"),
         ([Candidate(own, 99, (1, 50), apart=50), Candidate(reduced, 20, (7,), apart=7)], 0, "block through room"),
         ([Candidate(own, 99, (1, 50), apart=50), Candidate(own, 20, (6,), apart=6)], 1, "near block through room"),
+        ([Candidate(own, 99, (7,), apart=7), Candidate(own, 3, (1,), apart=1, follows=True)], 1, "short rows"),
+        ([Candidate(own, 99, (7,), apart=7), Candidate(own, 1, (1,), apart=1, follows=True)], 0, "block through room"),
+        ([Candidate(own, 99, (1,)), Candidate(own, 3, (1,), follows=True)], 0, "block"),
         ([Candidate(own, 99, (7,), apart=7), Candidate(own, 3, (1,), apart=1)], 0, "block through room"),
     ]
     for candidates, number, name in cases:

@@ -26,14 +26,15 @@ outputs: [{{name: y, dims: {{X: B, Y: C}}, summary: The values.}}]
 dtypes:
   - {{x: f32, w: f32, k: f32, y: f32, accumulate: f32}}
   - {{x: bf16, w: bf16, k: f32, y: bf16, accumulate: f32}}
+  - {{x: f16, w: f16, k: f32, y: f16, accumulate: f32}}
   - {{x: s8, w: f32, k: f32, y: f32, accumulate: f32}}
 semantics:
   ranges: {{b: B, c: C}}
   steps:
     - y[b, c] = {value}
 """
-VALUES = {"Alone": "(x[b, c] + 3) * w[c]", "Beside": "x[b, c] * w[c] + k[b]"}
-KINDS = {"f32": np.float32, "bf16": np.dtype(ml_dtypes.bfloat16), "s8": np.int8}
+VALUES = {"Alone": "(x[b, c] + 3) * w[c]", "Beside": "x[b, c] * w[c] + k[b]", "Column": "x[b, c] - k[b]"}
+KINDS = {"f32": np.float32, "f16": np.float16, "bf16": np.dtype(ml_dtypes.bfloat16), "s8": np.int8}
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +42,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     texts = {f"{name}.yaml": SPEC.format(name=name, value=value) for name, value in VALUES.items()}
     column = ("  - {name: k, dims: {X: B}, summary: A column.}\n", "k: f32, ")
     texts["Alone.yaml"] = texts["Alone.yaml"].replace(column[0], "").replace(column[1], "")
+    row = ("  - {name: w, dims: {X: C}, summary: A row.}\n", *(f"w: {dtype}, " for dtype in ("f32", "bf16", "f16")))
+    for text in row:
+        texts["Column.yaml"] = texts["Column.yaml"].replace(text, "")
     return package(texts, Path(tmp_path_factory.mktemp("joined_rows")), "joined_rows_package")[1]
 
 
 @pytest.mark.parametrize("dtype", KINDS)
 def test_short_rows_beside_one_row_have_the_values_of_single_rows(built: ModuleType, dtype: str, isa: str) -> None:
     random, kind = rng("joined rows", dtype), np.dtype(KINDS[dtype])
-    other = kind if dtype == "bf16" else np.dtype(np.float32)
-    for cells in (0, 1, 16, 31, 50, 64, 127, 128, 129):
+    other = kind if dtype in ("bf16", "f16") else np.dtype(np.float32)
+    for cells in (0, 1, 2, 3, 10, 15, 16, 17, 31, 33, 64, 127, 128, 129):
         for rows in (1, 63, 1000):
             x = random.integers(-8, 9, (rows, 2 * cells)).astype(kind)
             w, k = (
@@ -61,3 +65,13 @@ def test_short_rows_beside_one_row_have_the_values_of_single_rows(built: ModuleT
                     assert np.array_equal(found, (wide + 3) * row), (cells, rows)
                     both = built.beside(a, b, k, threads=threads).astype(np.float32)
                     assert np.array_equal(both, wide * row + k[:, None]), (cells, rows)
+                    less = built.column(a, k, threads=threads).astype(np.float32)
+                    assert np.array_equal(less, wide - k[:, None]), (cells, rows)
+
+
+def test_rows_that_fill_no_vector_are_one_where_they_follow_one_another(built: ModuleType) -> None:
+    x, k = np.ones((100, 20), np.float32), np.ones(100, np.float32)
+    cases = [(x[:, :10].copy(), "short rows"), (x[:, :10], "block through room"), (x[:, :1].copy(), "block")]
+    cases += [(x.astype(np.float16)[:, :10].copy(), "block through room"), (x, "block")]
+    for given, name in cases:
+        assert f": {name}: " in str(built.explain("column", given, k)), name

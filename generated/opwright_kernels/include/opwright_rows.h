@@ -34,6 +34,13 @@ static inline int64_t opwright_rest_by(int64_t a, int64_t b) { return b == 1 ? 0
 static inline int64_t opwright_ceil_by(int64_t a, int64_t b) { return b == 1 ? a : opwright_ceil_div(a, b); }
 
 #define OPWRIGHT_ROOM 512 // cells of the buffer of a row
+// Most cells of rows of f32 and wider types that are one beside cells of their own. 100000 x 10 f32 take 0.2 of the time of rows
+// one by one, 50000 x 20 0.57, 20000 x 50 1.15 (AMD EPYC Zen 3, AVX2, gcc 12.2).
+#if defined(__AVX512F__)
+#define OPWRIGHT_FEW 16
+#else
+#define OPWRIGHT_FEW 32
+#endif
 #define OPWRIGHT_TURNED 64 // cells of each of 16 rows that are turned at once
 
 // Before a loop none of whose iterations knows what another one writes.
@@ -133,10 +140,11 @@ static inline int64_t opwright_long(int64_t cells, int64_t maximum)
     return most / each * each;
 }
 
-// How many rows of so many cells are taken as one: of the few that a task has, where there are so many tasks and parts.
-static inline int64_t opwright_joined(int64_t cells, int64_t rows, int64_t tasks, int64_t parts)
+// How many rows of so many cells are taken as one: of the few that a task has, where there are so many tasks and parts. Rows
+// of more than `longest` are not.
+static inline int64_t opwright_joined(int64_t cells, int64_t rows, int64_t tasks, int64_t parts, int64_t longest)
 {
-    if (cells < 1 || cells > 128) {
+    if (cells < 1 || cells > longest) {
         return 1;
     }
     const int64_t each = opwright_min(opwright_long(cells, 2048) / cells, opwright_min(rows, tasks / (4 * parts)));

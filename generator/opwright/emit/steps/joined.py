@@ -7,7 +7,7 @@ a task has, a constant of the call, and what stands for such a cell or row.
 Rows of narrow types are worth it, whose cells behind the last whole line take longest: 4000 x 70 bf16 times one for
 each row take 0.43 of the time, 500 x 32 x 32 s8 times bf16 0.50. Of f32 alone, 4000 x 70 would take 1.21 (one thread
 of an AMD Zen 5, gcc 12.2). Beside a row that is the same for all, f32 are, too: 20000 x 50 times such a row take 0.6 of
-the time, bf16 0.5 (AMD Zen 3, gcc 12.2).
+the time, bf16 0.5 (AMD Zen 3, gcc 12.2). Rows of few cells are, in all types.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from .cache_lines import LINE, costly
 from .elements import Elements
 from .repeats import CELLS
 
+LONGEST, FEW = nodes.integer(128), Name("OPWRIGHT_FEW")  # cells of a row, at the most
 ROWS, GROUP, N = Name("joined_"), Name("group_"), Name("n_")
 SEVERAL = Name("several_")  # whether there are more than one
 
 
 def begun(elements: Elements) -> None:
     """The number of rows that are one, in a phase that may have such; nothing of others."""
-    if not _possible(elements):
+    if not possible(elements) or "f16" in _types(elements):  # whose rows are converted in buffers
         return
     (part,), extents = elements.phase.parts, elements.program.letters
     lane, letter = _last(part.target)
@@ -44,7 +45,9 @@ def begun(elements: Elements) -> None:
             tests.append(Binary("==", _stride(elements, read, letter), cells))
     own = [extents[name] for name in elements.phase.own if name != lane]
     tasks = nodes.chain("*", [elements.extent(one, number) for one in own for _, number in elements.copies(one)], ONE)
-    count = Call("opwright_joined", (cells, elements.extent(extents[letter], 0), tasks, Name("parts_")))
+    count = Call(
+        "opwright_joined", (cells, elements.extent(extents[letter], 0), tasks, Name("parts_"), _longest(elements))
+    )
     elements.constant(ROWS.name, Conditional(nodes.both(tests), count, ONE))
     elements.constant(SEVERAL.name, Binary(">", ROWS, ONE))
 
@@ -116,7 +119,16 @@ def begin(elements: Elements, read: Read) -> Expr | None:
     return Name(name)
 
 
-def _possible(elements: Elements) -> bool:
+def follows(elements: Elements) -> tuple[tuple[str, str], ...]:
+    """The axes of tensors along which rows follow one another where they are one; none where they never are."""
+    if not possible(elements):
+        return ()
+    (part,), (lane, letter) = elements.phase.parts, _last(elements.phase.parts[0].target)
+    reads = [one for one in (part.target, *part.reads) if {expr.Name(lane), expr.Name(letter)} <= {*one.indices}]
+    return tuple(dict.fromkeys((read.tensor, _axis(elements, read, letter)) for read in reads))
+
+
+def possible(elements: Elements) -> bool:
     """Whether a phase sets each cell of an output from that of the same place, and one of the row or a row for all."""
     lane, parts = elements.lanes, elements.phase.parts
     if lane is None or lane.kind != "one" or len(parts) != 1 or len(parts[0].formulas) != 1 or elements.crossing:
@@ -131,21 +143,30 @@ def _possible(elements: Elements) -> bool:
     if before.kind != "one" or before.name not in elements.phase.own or not elements.streams(target):
         return False
     forms = [_form(elements, read, before.name, lane.name) for read in (target, *part.reads)]
-    types = {elements.dtype(read.tensor) for read in (target, *part.reads)}
     roles = {elements.program.arrays[read.tensor].role for read in part.reads}
     calls = [node for node in expr.outside_indices(value) if isinstance(node, expr.Call)]
-    narrow = min(DTYPES[one].size for one in types) < DTYPES["f32"].size
     return (
         "" not in forms
         and not {"again", "cell"}.isdisjoint(forms)
-        and (narrow or "cell" not in forms)
         and roles == {"input"}
-        and "f16" not in types  # whose rows are converted in buffers
         and not costly(value)
         and not any(call.function == "pow" for call in calls)
         and expr.names_outside_indices(value).isdisjoint(letters)
         and all(_alone(node, before.name, lane.name) for node in expr.outside_indices(value))
     )
+
+
+def _longest(elements: Elements) -> Expr:
+    """Up to how many cells rows have that are one."""
+    (part,), (lane, letter) = elements.phase.parts, _last(elements.phase.parts[0].target)
+    narrow = min(DTYPES[one].size for one in _types(elements)) < DTYPES["f32"].size
+    cells = any(_form(elements, read, letter, lane) == "cell" for read in part.reads)
+    return FEW if cells and not narrow else LONGEST
+
+
+def _types(elements: Elements) -> set[str]:
+    (part,) = elements.phase.parts
+    return {elements.dtype(read.tensor) for read in (part.target, *part.reads)}
 
 
 def _form(elements: Elements, read: Read, letter: str, lane: str) -> str:
@@ -169,8 +190,12 @@ def _alone(node: expr.Expr, letter: str, lane: str) -> bool:
 
 def _stride(elements: Elements, read: Read, letter: str) -> Expr:
     """The stride of the axis of an array that a letter walks."""
-    array = elements.program.arrays[read.tensor]
-    return elements.member(f"{array.name}_{array.axes[read.indices.index(expr.Name(letter))].name}")
+    return elements.member(f"{read.tensor}_{_axis(elements, read, letter)}")
+
+
+def _axis(elements: Elements, read: Read, letter: str) -> str:
+    """The axis of an array that a letter walks."""
+    return elements.program.arrays[read.tensor].axes[read.indices.index(expr.Name(letter))].name
 
 
 def _last(target: Read) -> tuple[str, str]:

@@ -31,7 +31,7 @@ from ...memo import memoised
 from ..printing import python
 from ..python_module import Module, named_values, spellings
 from ..python_signature import function
-from . import planes
+from . import joined, planes
 from .blocks import Blocks, blocks
 from .contraction import ContractionView, SlideView, contractions, counted_extents, kept_for, slides, zero_points
 from .elements import Elements
@@ -67,6 +67,7 @@ class LaneView:
     turns: tuple[tuple[str, str], ...]  # axes along which rows are turned for several tasks at once
     joins: bool  # whether all its axes are one row where they lie so: of sums that are finished as they come
     views: bool  # whether lanes go along it only where its neighbours lie together
+    follows: tuple[tuple[str, str], ...]  # axes along which rows may follow one another, many of which are one
 
 
 @dataclass(frozen=True)
@@ -259,8 +260,9 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             served = kept_for(phase)
             joins = bool(found.phases[one].finishes) and own.program.letters[letter].kind == "spatial"
             near = letter in found.phases[one].views
+            rows = joined.follows(Elements(op, op.dtypes[0], own, phase, letter))
             walks = letter, letter in phase.own, tuple(walked)
-            views.append(LaneView(*walks, moves, terms, far, *served, turns, joins, near))
+            views.append(LaneView(*walks, moves, terms, far, *served, turns, joins, near, rows))
         result.append(tuple(views))
     return tuple(result)
 
