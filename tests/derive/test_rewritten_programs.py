@@ -16,6 +16,7 @@ from opwright.oracle.run_steps import compute_steps
 from support.generated import FULL, rng
 from support.random_idioms import idioms
 from support.random_marks import Marks, cells
+from support.random_other_cells import steps_of_other_cells
 from support.run_program import run_program
 from support.step_calls import StepCaller
 
@@ -160,6 +161,23 @@ def test_sums_of_one_term_are_assigned_where_no_other_step_writes(steps: tuple[s
         made = run_program(found, {"A": a, "B": b, "C": c}, given)
         assert np.array_equal(made["y"], wanted["y"], equal_nan=True), (a, b, c)
         assert (np.signbit(made["y"]) == np.signbit(wanted["y"]))[wanted["y"] == 0].all(), (a, b, c)
+
+
+def test_steps_read_other_cells_of_what_they_write_as_these_were_before() -> None:
+    made = 0
+    for number in range(COUNT):
+        random = rng("other cells", number)
+        text = steps_of_other_cells(random, "Others")
+        try:
+            (op,) = load_texts({"others.yaml": text}).ops
+        except SpecInvalid:
+            continue
+        made += 1
+        try:
+            judged(op, random, CALLS)
+        except Exception as error:
+            raise AssertionError(f"{number}: {error}\n{text}") from error
+    assert made > 0.8 * COUNT
 
 
 def drawn_cells(random: np.random.Generator, shape: tuple[int, ...]) -> Any:

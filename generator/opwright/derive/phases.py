@@ -26,6 +26,7 @@ from .program import Array, Part, Program, summed_alone
 from .rewrites.accumulating import accumulating, once, plain
 from .rewrites.beforehand import beforehand
 from .rewrites.bordered import bordered
+from .rewrites.copied import copied
 from .rewrites.digits import in_digits
 from .rewrites.inlining import inlined
 from .rewrites.joining import merged
@@ -143,7 +144,7 @@ def in_place(op: Op) -> dict[str, tuple[str, ...]]:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
-    found = unwound(in_digits(written_out(needed(conditioned(indicated(separated(op))), outputs))))
+    found = unwound(in_digits(written_out(needed(conditioned(indicated(copied(separated(op)))), outputs))))
     found = at_named(looked_up(picked(found, op), op))
     found = accumulating(assigned(summed_first(found), once), outputs)
     found = scanned(bordered(respelled(found), op))
