@@ -64,7 +64,7 @@ FILES: dict[str, Mapping[str, tuple[str, ...]]] = {
     "channelwise_weights": {
         "depthwise_weights.c": (),
         "weights_columns.c": (),
-        "solve_depthwise.c": ("-DOPWRIGHT_OF_WEIGHTS",),
+        "solve_depthwise_weights.c": (),
         "plain.c": (),
     },
 }
