@@ -247,6 +247,7 @@ def summed_alone(tree: Expr) -> Read | None:
     return tree.left if sums and isinstance(tree.left, Read) else None  # type: ignore[union-attr]
 
 
+@memoised
 def only_for(found: Program, optional: frozenset[str]) -> dict[str, frozenset[str]]:
     """For arrays that only optional outputs need, which of these need them."""
     serves = {name: {name} if array.role == "output" else set() for name, array in found.arrays.items()}

@@ -51,10 +51,7 @@ class Tasks(Loops):
         super().__init__(op, row, found, phase, lanes)
         self.tables: dict[Expr, str] = {}  # names of tables of integers by lane
         self.ones: set[Expr] = set()  # extents that are 1 in most calls: a division takes longer than to ask
-        self.row_copies: tuple[list[Expr], list[Stmt]] = (
-            [],
-            [],
-        )  # what is called for several tasks that copy rows, and when
+        self.row_copies: tuple[list[Expr], list[Stmt]] = [], []  # when tasks copy rows, and what is called for several
         self.close: Expr | None = None  # whether all steps of a lane stand in one loop, which needs no rows
 
     def filled(self, digits: Sequence[tuple[str, Expr]]) -> list[Stmt]:
