@@ -179,16 +179,16 @@ def _given(plan: Any, out: Any, inputs: Sequence[Any], views: bool = False) -> l
     return given
 
 
-def _fits(out: Any, shape: Any, dtype: Any) -> bool:
-    """Whether an array that the caller gives can be written to as one of this shape without gaps."""
-    return type(out) is ndarray and out.dtype is dtype and out.shape == shape and out.flags.carray
+def _fits(out: Any, shape: Any, dtype: Any, views: bool = False) -> bool:
+    """Whether an array that the caller gives can be written to as one of this shape, without gaps but for views."""
+    if type(out) is not ndarray or out.dtype is not dtype or out.shape != shape:
+        return False
+    return bool(out.flags.behaved if views else out.flags.carray)
 
 
 def _is_separate(plan: Any, out: Any, inputs: Sequence[Any], shape: Any, dtype: Any, views: bool = False) -> bool:
     """Whether an array can be written to as it is. It may be an input itself where cells depend on that cell alone."""
-    if type(out) is not ndarray or out.dtype is not dtype or out.shape != shape:
-        return False
-    if not (out.flags.behaved if views else out.flags.carray):
+    if not _fits(out, shape, dtype, views):
         return False
     for number, value in enumerate(inputs):
         if value is out and number in plan.in_place:
