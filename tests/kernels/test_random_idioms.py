@@ -92,6 +92,25 @@ semantics:
     - dst[x, n, c] = low[n, c, x] * most[]
 """
 
+# Rows that several tasks turn at once, where a condition that no lane is in differs from task to task.
+CHOSEN_APART = """op: ChosenApart
+revision: 1
+summary: Rows that lie across lanes, where their column is chosen.
+dims: {rows: {symbol: A}, lanes: {symbol: B}, columns: {symbol: C}}
+inputs:
+  - {name: src, dims: {A: A, B: B, C: C}}
+  - {name: mask, dims: {A: A, C: C}}
+  - {name: scale, dims: {B: B}}
+outputs:
+  - {name: dst, dims: {A: A, C: C, B: B}}
+dtypes:
+  - {src: f32, mask: f32, scale: f32, dst: f32, accumulate: f32}
+semantics:
+  ranges: {a: A, b: B, c: C}
+  steps:
+    - dst[a, c, b] = select(mask[a, c] > 0, src[a, b, c] * scale[b], select(mask[a, c] < -1, scale[b], 1))
+"""
+
 
 def accepted(seed: int) -> dict[str, str]:
     random, texts = rng("idioms", seed), dict[str, str]()
@@ -131,9 +150,11 @@ def test_kernels_of_idioms_agree_with_the_interpreter(seed: int, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "text", [TWO_ENDINGS, GROUPS_APART, INTEGERS_APART], ids=["two endings", "groups apart", "integers apart"]
+    "text",
+    [TWO_ENDINGS, GROUPS_APART, INTEGERS_APART, CHOSEN_APART],
+    ids=["two endings", "groups apart", "integers apart", "chosen apart"],
 )
-def test_rows_of_two_results_and_groups_of_other_phases_are_told_apart(text: str, tmp_path: Path) -> None:
+def test_rows_of_two_results_of_other_phases_and_of_choices_are_told_apart(text: str, tmp_path: Path) -> None:
     with quick_compiler(tmp_path):
         library, module = package({"idiom.yaml": text}, tmp_path, f"idiom_{len(text)}")
         (op,) = library.ops

@@ -54,7 +54,8 @@ def written(loops: Loops, part: Part, formula: Formula) -> tuple[Stmt, ...]:
     """A row of a step whose lanes have cells of their own."""
     assert loops.lanes is not None
     choice = _choice(formula.value, loops.lanes.name)
-    if choice is None:
+    # Rows that are turned for several tasks are turned by the first, whose condition may differ.
+    if choice is None or any(loops.crossing in expr.names(test) for test in choice[0]):
         return _gathered(loops, part, formula)
     tests, yes, no = choice
     # Of two such choices, one within the other, names must differ.
