@@ -283,19 +283,19 @@ static bool joined(const planner *t, const opw_lanes *letter)
     return own.count > 0;
 }
 
-// Whether neighbours along the one axis are neighbours in memory.
-static bool together(const planner *t, const opw_pair *walk)
+// How far neighbours along the one axis lie apart in memory; 0 if there are several axes.
+static int64_t step_along(const planner *t, const opw_pair *walk)
 {
     int64_t steps[OPWRIGHT_AXES];
-    return strides_of(t, walk->name, walk->value, steps) == 1 && steps[0] == 1;
+    return strides_of(t, walk->name, walk->value, steps) == 1 ? steps[0] : 0;
 }
 
 // Whether neighbours lie together in what is written, and those of tasks in rows that are turned.
 static bool turned(const planner *t, const opw_lanes *letter)
 {
-    bool found = letter->turns[0].name != NULL && together(t, &letter->walks[0]);
+    bool found = letter->turns[0].name != NULL && step_along(t, &letter->walks[0]) == 1;
     for (const opw_pair *walk = letter->turns; walk->name != NULL; ++walk) {
-        found = found && together(t, walk);
+        found = found && (step_along(t, walk) == 1 || step_along(t, walk) == -1);
     }
     return found;
 }

@@ -560,11 +560,35 @@ static inline void opwright_turned_1(void *to, int64_t to_step, const void *from
 {
     const char *const source = from;
     char *const target = to;
+#if defined(__AVX2__)
+    __m128i rows[16], mixed[16];
+    for (int i = 0; i < 16; ++i) {
+        rows[i] = _mm_loadu_si128((const void *)(source + i * from_step));
+    }
+    // Of each pair of rows 8 apart cells take turns; four times, and rows are columns.
+    for (int i = 0; i < 8; ++i) {
+        mixed[2 * i] = _mm_unpacklo_epi8(rows[i], rows[i + 8]);
+        mixed[2 * i + 1] = _mm_unpackhi_epi8(rows[i], rows[i + 8]);
+    }
+    for (int i = 0; i < 8; ++i) {
+        rows[2 * i] = _mm_unpacklo_epi8(mixed[i], mixed[i + 8]);
+        rows[2 * i + 1] = _mm_unpackhi_epi8(mixed[i], mixed[i + 8]);
+    }
+    for (int i = 0; i < 8; ++i) {
+        mixed[2 * i] = _mm_unpacklo_epi8(rows[i], rows[i + 8]);
+        mixed[2 * i + 1] = _mm_unpackhi_epi8(rows[i], rows[i + 8]);
+    }
+    for (int i = 0; i < 8; ++i) {
+        _mm_storeu_si128((void *)(target + 2 * i * to_step), _mm_unpacklo_epi8(mixed[i], mixed[i + 8]));
+        _mm_storeu_si128((void *)(target + (2 * i + 1) * to_step), _mm_unpackhi_epi8(mixed[i], mixed[i + 8]));
+    }
+#else
     for (int i = 0; i < 16; ++i) {
         for (int j = 0; j < 16; ++j) {
             memcpy(target + j * to_step + i * 1, source + i * from_step + j * 1, 1);
         }
     }
+#endif
 }
 
 // Transposes n x `rows` cells of 1 bytes, lines of which lie `step` cells apart, to rows of OPWRIGHT_TURNED cells; room has 16.
@@ -730,11 +754,27 @@ static inline void opwright_turned_8(void *to, int64_t to_step, const void *from
 {
     const char *const source = from;
     char *const target = to;
+#if defined(__AVX2__)
+    for (int block = 0; block < 16; ++block) {
+        const char *const rows = source + block % 4 * 4 * from_step + block / 4 * 32;
+        char *const columns = target + block / 4 * 4 * to_step + block % 4 * 32;
+        const __m256i a = _mm256_loadu_si256((const void *)rows), b = _mm256_loadu_si256((const void *)(rows + from_step));
+        const __m256i c = _mm256_loadu_si256((const void *)(rows + 2 * from_step));
+        const __m256i d = _mm256_loadu_si256((const void *)(rows + 3 * from_step));
+        const __m256i low = _mm256_unpacklo_epi64(a, b), high = _mm256_unpackhi_epi64(a, b);
+        const __m256i next_low = _mm256_unpacklo_epi64(c, d), next_high = _mm256_unpackhi_epi64(c, d);
+        _mm256_storeu_si256((void *)columns, _mm256_permute2x128_si256(low, next_low, 0x20));
+        _mm256_storeu_si256((void *)(columns + to_step), _mm256_permute2x128_si256(high, next_high, 0x20));
+        _mm256_storeu_si256((void *)(columns + 2 * to_step), _mm256_permute2x128_si256(low, next_low, 0x31));
+        _mm256_storeu_si256((void *)(columns + 3 * to_step), _mm256_permute2x128_si256(high, next_high, 0x31));
+    }
+#else
     for (int i = 0; i < 16; ++i) {
         for (int j = 0; j < 16; ++j) {
             memcpy(target + j * to_step + i * 8, source + i * from_step + j * 8, 8);
         }
     }
+#endif
 }
 
 // Transposes n x `rows` cells of 8 bytes, lines of which lie `step` cells apart, to rows of OPWRIGHT_TURNED cells; room has 16.
@@ -1506,17 +1546,17 @@ static inline void opwright_picked_f32(const float *from, const int64_t *places,
 }
 
 // f32: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const float *opwright_across_f32(const float *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, float *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_f32(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_4(from, step, n, count, room);
+        opwright_turn_4(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // f32: a copy of short rows to another order: the next axis is walked within a task.
@@ -1745,17 +1785,17 @@ static inline void opwright_put_bf16(const opwright_bf16 *row, opwright_bf16 *to
 }
 
 // bf16: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const opwright_bf16 *opwright_across_bf16(const opwright_bf16 *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, opwright_bf16 *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_bf16(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_2(from, step, n, count, room);
+        opwright_turn_2(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // bf16: a copy of short rows to another order: the next axis is walked within a task.
@@ -1984,17 +2024,17 @@ static inline void opwright_put_f16(const opwright_f16 *row, opwright_f16 *to, i
 }
 
 // f16: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const opwright_f16 *opwright_across_f16(const opwright_f16 *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, opwright_f16 *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_f16(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_2(from, step, n, count, room);
+        opwright_turn_2(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // f16: a copy of short rows to another order: the next axis is walked within a task.
@@ -2223,17 +2263,17 @@ static inline void opwright_put_s32(const int32_t *row, int32_t *to, int64_t ste
 }
 
 // s32: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const int32_t *opwright_across_s32(const int32_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int32_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_s32(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_4(from, step, n, count, room);
+        opwright_turn_4(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // s32: a copy of short rows to another order: the next axis is walked within a task.
@@ -2459,17 +2499,17 @@ static inline void opwright_put_f64(const double *row, double *to, int64_t step,
 }
 
 // f64: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const double *opwright_across_f64(const double *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, double *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_f64(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_8(from, step, n, count, room);
+        opwright_turn_8(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // f64: a copy of short rows to another order: the next axis is walked within a task.
@@ -2695,17 +2735,17 @@ static inline void opwright_put_s8(const int8_t *row, int8_t *to, int64_t step, 
 }
 
 // s8: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const int8_t *opwright_across_s8(const int8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_s8(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_1(from, step, n, count, room);
+        opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // s8: a copy of short rows to another order: the next axis is walked within a task.
@@ -2931,17 +2971,17 @@ static inline void opwright_put_u8(const uint8_t *row, uint8_t *to, int64_t step
 }
 
 // u8: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_u8(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_u8(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_1(from, step, n, count, room);
+        opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // u8: a copy of short rows to another order: the next axis is walked within a task.
@@ -3167,17 +3207,17 @@ static inline void opwright_put_boolean(const uint8_t *row, uint8_t *to, int64_t
 }
 
 // boolean: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_boolean(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_boolean(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_1(from, step, n, count, room);
+        opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // boolean: a copy of short rows to another order: the next axis is walked within a task.
@@ -3403,17 +3443,17 @@ static inline void opwright_put_f8_e4m3(const uint8_t *row, uint8_t *to, int64_t
 }
 
 // f8_e4m3: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_f8_e4m3(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_f8_e4m3(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_1(from, step, n, count, room);
+        opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // f8_e4m3: a copy of short rows to another order: the next axis is walked within a task.
@@ -3639,17 +3679,17 @@ static inline void opwright_put_f8_e5m2(const uint8_t *row, uint8_t *to, int64_t
 }
 
 // f8_e5m2: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_f8_e5m2(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_f8_e5m2(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_1(from, step, n, count, room);
+        opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // f8_e5m2: a copy of short rows to another order: the next axis is walked within a task.
@@ -3875,17 +3915,17 @@ static inline void opwright_put_s4(const uint8_t *row, uint8_t *to, int64_t step
 }
 
 // s4: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_s4(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_s4(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_1(from, step, n, count, room);
+        opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // s4: a copy of short rows to another order: the next axis is walked within a task.
@@ -4111,17 +4151,17 @@ static inline void opwright_put_u4(const uint8_t *row, uint8_t *to, int64_t step
 }
 
 // u4: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_u4(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_u4(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_1(from, step, n, count, room);
+        opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // u4: a copy of short rows to another order: the next axis is walked within a task.
@@ -4347,17 +4387,17 @@ static inline void opwright_put_s64(const int64_t *row, int64_t *to, int64_t ste
 }
 
 // s64: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const int64_t *opwright_across_s64(const int64_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int64_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_s64(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_8(from, step, n, count, room);
+        opwright_turn_8(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // s64: a copy of short rows to another order: the next axis is walked within a task.
@@ -4583,17 +4623,17 @@ static inline void opwright_put_u64(const uint64_t *row, uint64_t *to, int64_t s
 }
 
 // u64: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side are turned at once, to rows in room.
+// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint64_t *opwright_across_u64(const uint64_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint64_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if (across != 1 || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
         return opwright_row_u64(from, step, n, room);
     }
     if (row == 0) {
-        opwright_turn_8(from, step, n, count, room);
+        opwright_turn_8(across == 1 ? from : from - (count - 1), step, n, count, room);
     }
-    return room + row * OPWRIGHT_TURNED;
+    return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
 // u64: a copy of short rows to another order: the next axis is walked within a task.

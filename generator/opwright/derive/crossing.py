@@ -1,17 +1,20 @@
 """Rows that lie across lanes: their cells lie together along a letter of tasks, several of which turn them at once.
 
-In: a phase, and the letter of its lanes. Out: the letter of tasks, and what is read along it.
+In: a phase, and the letter of its lanes. Out: the letter of tasks, and what is read along it, forwards or backwards.
 """
 
 from __future__ import annotations
 
 from ..language import expr
-from ..language.expr import Name, Read
+from ..language.expr import Number, Read
 from ..language.model import Op
-from .contraction import walked
+from .algebra.slopes import slope
 from .lanes import stands_alone
 from .phases import Phase
 from .program import Program
+from .rewrites.accumulating import loose_axes
+
+TOGETHER = (Number(1), Number(-1))  # how far cells of neighbours lie apart
 
 
 def crossing(op: Op, found: Program, phase: Phase, lane: str) -> tuple[str, tuple[Read, ...]]:
@@ -25,14 +28,28 @@ def crossing(op: Op, found: Program, phase: Phase, lane: str) -> tuple[str, tupl
     reads = [read for read in dict.fromkeys(part.reads) if read.indices and lane in expr.names(read)]
     across: dict[str, list[Read]] = {}
     for read in reads:
-        last = read.indices[-1]
         whole = any(one.name == read.tensor and not (one.broadcast or one.optional) for one in op.inputs)
-        if whole and walked(found, read) and isinstance(last, Name) and last.id in own and last.id != lane:
-            across.setdefault(last.id, []).append(read)
+        if whole and (letter := _across(found, read, own, lane)):
+            across.setdefault(letter, []).append(read)
     fitting = {  # all others are the same for those tasks, or lie as lanes do
         name: turned
         for name, turned in across.items()
-        if all(read in turned or name not in expr.names(read) or read.indices[-1] == Name(lane) for read in reads)
+        if all(read in turned or name not in expr.names(read) or _beside(read, lane) for read in reads)
     }
     most = max(fitting, key=lambda name: max(len(read.indices) for read in fitting[name]), default="")
     return most, tuple(fitting.get(most, ()))
+
+
+def _across(found: Program, read: Read, own: tuple[str, ...], lane: str) -> str:
+    """The letter of tasks along which the cells of a read lie together, all of them inside their array; '' if none."""
+    (*others, last), axis = read.indices, found.arrays[read.tensor].axes[-1]
+    if axis.kind != "one" or loose_axes(found, read) or None in [slope(index, lane) for index in others]:
+        return ""
+    names = [name for name in found.letters if name in expr.names(last)]
+    elsewhere = {name for index in others for name in expr.names(index)}
+    plain = len(names) == 1 and names[0] in own and names[0] not in {lane, *elsewhere}
+    return names[0] if plain and slope(last, names[0]) in TOGETHER else ""
+
+
+def _beside(read: Read, lane: str) -> bool:
+    return slope(read.indices[-1], lane) in TOGETHER

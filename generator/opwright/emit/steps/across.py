@@ -6,10 +6,11 @@ that tasks keep it.
 
 from __future__ import annotations
 
+from ...derive.algebra import slopes
 from ...language import expr
 from ...language.expr import Read
 from ..nodes import ONE, Binary, Call, Conditional, DeclareArray, Expr, Name
-from .elements import SQUARE, TURNED, Elements
+from .elements import SQUARE, TURNED, Elements, product
 
 FROM, TO, N = Name("from_"), Name("to_"), Name("n_")  # the tasks of a run, and the lanes of one
 
@@ -19,7 +20,8 @@ def row(elements: Elements, read: Read, step: Expr, at: Expr) -> Expr | None:
     letter, dtype = elements.crossing, elements.dtype(read.tensor)
     if read in elements.crossed:
         array = elements.program.arrays[read.tensor]
-        across = elements.member(f"{array.name}_{array.axes[-1].name}")
+        growth = elements.integer(slopes.folded(slopes.slope(read.indices[-1], letter) or slopes.ZERO), None)
+        across = product(growth, elements.member(f"{array.name}_{array.axes[-1].name}"))
         number, rows = Binary("-", Name(letter), FROM), Binary("-", TO, FROM)
         kept = _kept(elements, read, step, SQUARE * TURNED)
         return Call(f"opwright_across_{dtype}", (at, step, across, N, number, rows, kept))

@@ -29,7 +29,7 @@ MAX_FUNCTIONS = 4  # of one bend, which cross six times at most
 
 def moved(elements: Elements, part: Part, value: Expr) -> nodes.Expr | None:
     """Where pieces of a row end that a step only copies, back or around bends; None if it does anything else."""
-    if part.operator != "set" or not isinstance(value, Read) or elements.lanes is None:
+    if part.operator != "set" or not isinstance(value, Read) or elements.lanes is None or value in elements.crossed:
         return None
     lane = elements.lanes.name
     alike = elements.dtype(value.tensor) == elements.dtype(part.target.tensor) and value.tensor != part.target.tensor

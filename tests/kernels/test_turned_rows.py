@@ -1,0 +1,49 @@
+"""Rows that lie across lanes are turned in squares, whatever their direction, their offset, and the size of their cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+from support.generated import FULL, rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, serving
+
+KINDS = {"f32": np.float32, "bf16": np.dtype(ml_dtypes.bfloat16), "u8": np.uint8, "s64": np.int64}
+SPEC = """op: {name}
+revision: 1
+summary: A matrix whose axes change places.
+dims: {{rows: {{symbol: A, min: 6}}, columns: {{symbol: B, min: 5}}}}
+inputs: [{{name: x, dims: {{X: A, Y: B}}}}]
+outputs: [{{name: y, dims: {{X: B - 2, Y: A - 3}}}}]
+dtypes: [{rows}]
+semantics: {{ranges: {{a: A - 3, b: B - 2}}, steps: ["y[b, a] = x[{index}]"]}}
+"""
+PLACES = {
+    "Turned": ("a + 1, B - 1 - b", lambda x: x[1:-2, 2:][:, ::-1].T),
+    "Back": ("A - 1 - a, b", lambda x: x[3:, :-2][::-1].T),
+    "Across": ("A - 2 - a, B - 2 - b", lambda x: x[2:-1, 1:-1][::-1, ::-1].T),
+}
+
+
+def test_turned_rows_have_the_cells_of_numpy_in_any_view(tmp_path: Path) -> None:
+    rows = ", ".join(f"{{x: {d}, y: {d}, accumulate: {'s64' if d == 's64' else 'f32'}}}" for d in KINDS)
+    texts = {f"{n}.yaml": SPEC.format(name=n, rows=rows, index=index) for n, (index, _) in PLACES.items()}
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, "turned_rows")
+        for isa in serving(module, library.ops[0])[: None if FULL else 1]:
+            with instruction_set(module, isa):
+                for name, (_, wanted) in PLACES.items():
+                    random = rng(isa, name)
+                    for kind in KINDS.values():
+                        for shape in ((6, 5), (19, 21), (83, 34), (40, 150)):
+                            x = random.integers(0, 100, (2 * shape[0], 2 * shape[1])).astype(kind)
+                            views = (x[: shape[0], : shape[1]], x[::-2, ::-1][:, : shape[1]], x.T.copy().T[::2, ::-2])
+                            for view in views:
+                                for threads in (1, 3):
+                                    found = getattr(module, name.lower())(view, threads=threads)
+                                    assert np.array_equal(found, wanted(view)), (name, kind, shape, view.strides)
+    for name in PLACES:
+        made = (tmp_path / "turned_rows" / "c" / f"{name.lower()}_u8.c").read_text()
+        assert "opwright_across_u8" in made, name
