@@ -15,13 +15,19 @@
 #define EACH_ROW UNROLL for (int m = 0; m < MR; m++)
 #define EACH_VECTOR UNROLL for (int b = 0; b < NB; b++)
 
-// Prefetches the lines that a tile will store to.
+// Prefetches the lines that a tile will store to. Short rows that begin within a line end in one more: 96 products of 197x197x64
+// in bf16 take 0.7 to 0.97 of the time; planes of 388x388 in f16 took 1.07 times as long (AMD Zen 4, gcc 12.2).
+enum { SHORT_ROW = 4096 }; // bytes
 INLINE void prefetch_rows(const operands *o, const int MR, const int NB) {
     const int64_t size = o->elements ? (int64_t)sizeof(sum_cell) : (int64_t)sizeof(real), row = o->out_row * size, bytes = NB * LANES * size;
     const char *out = o->out;
-    for (int m = 0; m < MR; m++, out += row)
+    const bool within = row < SHORT_ROW && ((uintptr_t)out | (uintptr_t)row) % 64 != 0;
+    for (int m = 0; m < MR; m++, out += row) {
         for (int64_t at = 0; at < bytes; at += 64)
             __builtin_prefetch(out + at, 1);
+        if (within)
+            __builtin_prefetch(out + bytes - 1, 1);
+    }
 }
 
 INLINE void begin(const operands *o, const int MR, const int NB, vec sum[MAX_HIGH][MAX_WIDE]) {
