@@ -6036,4 +6036,378 @@ static inline void opwright_sum_rows_f16(const opwright_f16 *row, int64_t pitch,
     }
 }
 
+// Combines each cell of rows with what its neighbour has: n cells, `step` apart, of rows `pitch` apart. Cells of a row wait for each
+// other, those of four rows do not.
+OPWRIGHT_OUTLINED void opwright_running_sum_f32(float *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        float *const row_0 = first + (row + 0) * pitch;
+        float *const row_1 = first + (row + 1) * pitch;
+        float *const row_2 = first + (row + 2) * pitch;
+        float *const row_3 = first + (row + 3) * pitch;
+        float so_far_0 = *row_0;
+        float so_far_1 = *row_1;
+        float so_far_2 = *row_2;
+        float so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = row_0[at] + so_far_0;
+            so_far_1 = row_1[at] + so_far_1;
+            so_far_2 = row_2[at] + so_far_2;
+            so_far_3 = row_3[at] + so_far_3;
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        float *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = cells[i * step] + cells[(i - 1) * step];
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_running_product_f32(float *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        float *const row_0 = first + (row + 0) * pitch;
+        float *const row_1 = first + (row + 1) * pitch;
+        float *const row_2 = first + (row + 2) * pitch;
+        float *const row_3 = first + (row + 3) * pitch;
+        float so_far_0 = *row_0;
+        float so_far_1 = *row_1;
+        float so_far_2 = *row_2;
+        float so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = row_0[at] * so_far_0;
+            so_far_1 = row_1[at] * so_far_1;
+            so_far_2 = row_2[at] * so_far_2;
+            so_far_3 = row_3[at] * so_far_3;
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        float *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = cells[i * step] * cells[(i - 1) * step];
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_running_max_f32(float *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        float *const row_0 = first + (row + 0) * pitch;
+        float *const row_1 = first + (row + 1) * pitch;
+        float *const row_2 = first + (row + 2) * pitch;
+        float *const row_3 = first + (row + 3) * pitch;
+        float so_far_0 = *row_0;
+        float so_far_1 = *row_1;
+        float so_far_2 = *row_2;
+        float so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = opwright_max_scanned_f32(so_far_0, row_0[at]);
+            so_far_1 = opwright_max_scanned_f32(so_far_1, row_1[at]);
+            so_far_2 = opwright_max_scanned_f32(so_far_2, row_2[at]);
+            so_far_3 = opwright_max_scanned_f32(so_far_3, row_3[at]);
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        float *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = opwright_max_scanned_f32(cells[(i - 1) * step], cells[i * step]);
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_running_min_f32(float *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        float *const row_0 = first + (row + 0) * pitch;
+        float *const row_1 = first + (row + 1) * pitch;
+        float *const row_2 = first + (row + 2) * pitch;
+        float *const row_3 = first + (row + 3) * pitch;
+        float so_far_0 = *row_0;
+        float so_far_1 = *row_1;
+        float so_far_2 = *row_2;
+        float so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = opwright_min_scanned_f32(so_far_0, row_0[at]);
+            so_far_1 = opwright_min_scanned_f32(so_far_1, row_1[at]);
+            so_far_2 = opwright_min_scanned_f32(so_far_2, row_2[at]);
+            so_far_3 = opwright_min_scanned_f32(so_far_3, row_3[at]);
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        float *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = opwright_min_scanned_f32(cells[(i - 1) * step], cells[i * step]);
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_running_sum_f64(double *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        double *const row_0 = first + (row + 0) * pitch;
+        double *const row_1 = first + (row + 1) * pitch;
+        double *const row_2 = first + (row + 2) * pitch;
+        double *const row_3 = first + (row + 3) * pitch;
+        double so_far_0 = *row_0;
+        double so_far_1 = *row_1;
+        double so_far_2 = *row_2;
+        double so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = row_0[at] + so_far_0;
+            so_far_1 = row_1[at] + so_far_1;
+            so_far_2 = row_2[at] + so_far_2;
+            so_far_3 = row_3[at] + so_far_3;
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        double *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = cells[i * step] + cells[(i - 1) * step];
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_running_product_f64(double *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        double *const row_0 = first + (row + 0) * pitch;
+        double *const row_1 = first + (row + 1) * pitch;
+        double *const row_2 = first + (row + 2) * pitch;
+        double *const row_3 = first + (row + 3) * pitch;
+        double so_far_0 = *row_0;
+        double so_far_1 = *row_1;
+        double so_far_2 = *row_2;
+        double so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = row_0[at] * so_far_0;
+            so_far_1 = row_1[at] * so_far_1;
+            so_far_2 = row_2[at] * so_far_2;
+            so_far_3 = row_3[at] * so_far_3;
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        double *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = cells[i * step] * cells[(i - 1) * step];
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_running_max_f64(double *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        double *const row_0 = first + (row + 0) * pitch;
+        double *const row_1 = first + (row + 1) * pitch;
+        double *const row_2 = first + (row + 2) * pitch;
+        double *const row_3 = first + (row + 3) * pitch;
+        double so_far_0 = *row_0;
+        double so_far_1 = *row_1;
+        double so_far_2 = *row_2;
+        double so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = opwright_maximum(so_far_0, row_0[at]);
+            so_far_1 = opwright_maximum(so_far_1, row_1[at]);
+            so_far_2 = opwright_maximum(so_far_2, row_2[at]);
+            so_far_3 = opwright_maximum(so_far_3, row_3[at]);
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        double *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = opwright_maximum(cells[(i - 1) * step], cells[i * step]);
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_running_min_f64(double *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        double *const row_0 = first + (row + 0) * pitch;
+        double *const row_1 = first + (row + 1) * pitch;
+        double *const row_2 = first + (row + 2) * pitch;
+        double *const row_3 = first + (row + 3) * pitch;
+        double so_far_0 = *row_0;
+        double so_far_1 = *row_1;
+        double so_far_2 = *row_2;
+        double so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = opwright_minimum(so_far_0, row_0[at]);
+            so_far_1 = opwright_minimum(so_far_1, row_1[at]);
+            so_far_2 = opwright_minimum(so_far_2, row_2[at]);
+            so_far_3 = opwright_minimum(so_far_3, row_3[at]);
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        double *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = opwright_minimum(cells[(i - 1) * step], cells[i * step]);
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_running_sum_s64(int64_t *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        int64_t *const row_0 = first + (row + 0) * pitch;
+        int64_t *const row_1 = first + (row + 1) * pitch;
+        int64_t *const row_2 = first + (row + 2) * pitch;
+        int64_t *const row_3 = first + (row + 3) * pitch;
+        int64_t so_far_0 = *row_0;
+        int64_t so_far_1 = *row_1;
+        int64_t so_far_2 = *row_2;
+        int64_t so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = (int64_t)((uint64_t)row_0[at] + (uint64_t)so_far_0);
+            so_far_1 = (int64_t)((uint64_t)row_1[at] + (uint64_t)so_far_1);
+            so_far_2 = (int64_t)((uint64_t)row_2[at] + (uint64_t)so_far_2);
+            so_far_3 = (int64_t)((uint64_t)row_3[at] + (uint64_t)so_far_3);
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        int64_t *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = (int64_t)((uint64_t)cells[i * step] + (uint64_t)cells[(i - 1) * step]);
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_running_product_s64(int64_t *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        int64_t *const row_0 = first + (row + 0) * pitch;
+        int64_t *const row_1 = first + (row + 1) * pitch;
+        int64_t *const row_2 = first + (row + 2) * pitch;
+        int64_t *const row_3 = first + (row + 3) * pitch;
+        int64_t so_far_0 = *row_0;
+        int64_t so_far_1 = *row_1;
+        int64_t so_far_2 = *row_2;
+        int64_t so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = (int64_t)((uint64_t)row_0[at] * (uint64_t)so_far_0);
+            so_far_1 = (int64_t)((uint64_t)row_1[at] * (uint64_t)so_far_1);
+            so_far_2 = (int64_t)((uint64_t)row_2[at] * (uint64_t)so_far_2);
+            so_far_3 = (int64_t)((uint64_t)row_3[at] * (uint64_t)so_far_3);
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        int64_t *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = (int64_t)((uint64_t)cells[i * step] * (uint64_t)cells[(i - 1) * step]);
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_running_max_s64(int64_t *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        int64_t *const row_0 = first + (row + 0) * pitch;
+        int64_t *const row_1 = first + (row + 1) * pitch;
+        int64_t *const row_2 = first + (row + 2) * pitch;
+        int64_t *const row_3 = first + (row + 3) * pitch;
+        int64_t so_far_0 = *row_0;
+        int64_t so_far_1 = *row_1;
+        int64_t so_far_2 = *row_2;
+        int64_t so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = opwright_max(so_far_0, row_0[at]);
+            so_far_1 = opwright_max(so_far_1, row_1[at]);
+            so_far_2 = opwright_max(so_far_2, row_2[at]);
+            so_far_3 = opwright_max(so_far_3, row_3[at]);
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        int64_t *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = opwright_max(cells[(i - 1) * step], cells[i * step]);
+        }
+    }
+}
+
+OPWRIGHT_OUTLINED void opwright_running_min_s64(int64_t *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0;
+    for (int64_t row = 0; row < fours; row += 4) {
+        int64_t *const row_0 = first + (row + 0) * pitch;
+        int64_t *const row_1 = first + (row + 1) * pitch;
+        int64_t *const row_2 = first + (row + 2) * pitch;
+        int64_t *const row_3 = first + (row + 3) * pitch;
+        int64_t so_far_0 = *row_0;
+        int64_t so_far_1 = *row_1;
+        int64_t so_far_2 = *row_2;
+        int64_t so_far_3 = *row_3;
+        for (int64_t at = step, end = n * step; at != end; at += step) {
+            so_far_0 = opwright_min(so_far_0, row_0[at]);
+            so_far_1 = opwright_min(so_far_1, row_1[at]);
+            so_far_2 = opwright_min(so_far_2, row_2[at]);
+            so_far_3 = opwright_min(so_far_3, row_3[at]);
+            row_0[at] = so_far_0;
+            row_1[at] = so_far_1;
+            row_2[at] = so_far_2;
+            row_3[at] = so_far_3;
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        int64_t *const cells = first + row * pitch;
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = opwright_min(cells[(i - 1) * step], cells[i * step]);
+        }
+    }
+}
+
 #endif

@@ -20,7 +20,7 @@ from ...language.expr import Binary, Number, Read
 from ...language.model import Op
 from ..phases import Phase, Staged
 from ..program import INITIAL, Part
-from .accumulating import accumulator, renamed_part
+from .accumulating import accumulator, plain, renamed_part
 
 
 def growing(
@@ -112,7 +112,9 @@ def _without(found: Staged, phase: Phase, copy: Part, sums: str) -> tuple[Staged
 
     everywhere = found.program.parts
     at = everywhere.index(phase.parts[0])
-    parts = (*changed(everywhere[:at]), begin, *changed(everywhere[at:]))
+    first_set = first.operator == "set" and plain(found.program, first) and not first.where and not first.by
+    begins = () if first_set else (begin,)
+    parts = (*changed(everywhere[:at]), *begins, *changed(everywhere[at:]))
     program = dataclasses.replace(found.program, parts=parts)
-    made = dataclasses.replace(phase, parts=(begin, *changed(phase.parts)))
+    made = dataclasses.replace(phase, parts=(*begins, *changed(phase.parts)))
     return dataclasses.replace(found, program=program, private=found.private - {sums}), made

@@ -18,6 +18,7 @@ from ...language.expr import Binary, Expr, Name, Number, Read, Unary, substitute
 from ...language.schema import Located
 from ..algebra.slopes import folded, minus, slope, without
 from ..program import Formula, Part, Program
+from .accumulating import plain
 
 MAX_CONDITIONS = 4  # on attributes in one guard
 
@@ -46,7 +47,8 @@ def _steps(found: Program, part: Part) -> Iterator[Part]:
         yield part
         return
     cell, one, last = Name(scan.cell), Number(1), minus(found.letters[scan.cell].extent, Number(1))
-    yield from _term(part, scan, cell, (scan.here,))
+    begun = _begun(found, part, scan)
+    yield from (begun,) if begun is not None else _term(part, scan, cell, (scan.here,))
     other = _not(scan.here)
     inside = (Binary(">=", cell, one), Binary("<", cell, last))
     for shown, place, bound in ((scan.before, "-", inside[0]), (scan.behind, "+", inside[1])):
@@ -56,6 +58,17 @@ def _steps(found: Program, part: Part) -> Iterator[Part]:
     yield from _run(
         part, scan, Binary("-", last, cell), Binary("-", found.letters[scan.cell].extent, cell), scan.behind
     )
+
+
+def _begun(found: Program, part: Part, scan: Scan) -> Part | None:
+    """The step that begins each cell with its own term, in one way for all calls; None if not all cells have one."""
+    made = [*_term(part, scan, Name(scan.cell), (scan.here,))]
+    if scan.here is not True or not plain(found, made[0]):
+        return None
+    (formula,) = made[0].formulas
+    value = Binary("+", formula.value, Number(0)) if part.operator == "sum" else formula.value  # 0 - 0 is 0
+    assignment = dataclasses.replace(formula.assignment, op="set", value=value)
+    return dataclasses.replace(made[0], formulas=(dataclasses.replace(formula, assignment=assignment),))
 
 
 def _term(part: Part, scan: Scan, place: Expr, conditions: Sequence[Expr | bool], *more: Expr) -> Iterator[Part]:
