@@ -199,7 +199,7 @@ class Sizes:
 
     def turned(self, letter: Lanes, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:
         """Whether neighbours lie together in what is written, and those of tasks in rows that are turned."""
-        written = self.strides(*letter.walks[0], runs) == (1,)
+        written = bool(letter.walks) and self.strides(*letter.walks[0], runs) == (1,)
         return written and all(self.strides(*walk, runs) in ((1,), (-1,)) for walk in letter.turns)
 
     def follows(self, letter: Lanes, cells: int, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:

@@ -293,7 +293,7 @@ static int64_t step_along(const planner *t, const opw_pair *walk)
 // Whether neighbours lie together in what is written, and those of tasks in rows that are turned.
 static bool turned(const planner *t, const opw_lanes *letter)
 {
-    bool found = letter->turns[0].name != NULL && step_along(t, &letter->walks[0]) == 1;
+    bool found = letter->turns[0].name != NULL && letter->walks[0].name != NULL && step_along(t, &letter->walks[0]) == 1;
     for (const opw_pair *walk = letter->turns; walk->name != NULL; ++walk) {
         found = found && (step_along(t, walk) == 1 || step_along(t, walk) == -1);
     }

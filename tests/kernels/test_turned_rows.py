@@ -16,25 +16,29 @@ revision: 1
 summary: A matrix whose axes change places.
 dims: {{rows: {{symbol: A, min: 6}}, columns: {{symbol: B, min: 5}}}}
 inputs: [{{name: x, dims: {{X: A, Y: B}}}}]
-outputs: [{{name: y, dims: {{X: B - 2, Y: A - 3}}}}]
+outputs: [{{name: y, dims: {{{dims}}}}}]
 dtypes: [{rows}]
 semantics: {{ranges: {{a: A - 3, b: B - 2}}, steps: ["y[b, a] = x[{index}]"]}}
 """
+FILLED = "X: B - 2, Y: A - 3"
 PLACES = {
-    "Turned": ("a + 1, B - 1 - b", lambda x: x[1:-2, 2:][:, ::-1].T),
-    "Back": ("A - 1 - a, b", lambda x: x[3:, :-2][::-1].T),
-    "Across": ("A - 2 - a, B - 2 - b", lambda x: x[2:-1, 1:-1][::-1, ::-1].T),
+    "Turned": ("a + 1, B - 1 - b", FILLED, lambda x: x[1:-2, 2:][:, ::-1].T),
+    "Back": ("A - 1 - a, b", FILLED, lambda x: x[3:, :-2][::-1].T),
+    "Across": ("A - 2 - a, B - 2 - b", FILLED, lambda x: x[2:-1, 1:-1][::-1, ::-1].T),
+    "Within": ("a + 1, B - 1 - b", "X: B, Y: A", lambda x: np.pad(x[1:-2, 2:][:, ::-1].T, ((0, 2), (0, 3)))),
 }
 
 
 def test_turned_rows_have_the_cells_of_numpy_in_any_view(tmp_path: Path) -> None:
     rows = ", ".join(f"{{x: {d}, y: {d}, accumulate: {'s64' if d == 's64' else 'f32'}}}" for d in KINDS)
-    texts = {f"{n}.yaml": SPEC.format(name=n, rows=rows, index=index) for n, (index, _) in PLACES.items()}
+    texts = {
+        f"{n}.yaml": SPEC.format(name=n, rows=rows, index=index, dims=dims) for n, (index, dims, _) in PLACES.items()
+    }
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, "turned_rows")
         for isa in serving(module, library.ops[0])[: None if FULL else 1]:
             with instruction_set(module, isa):
-                for name, (_, wanted) in PLACES.items():
+                for name, (_, _, wanted) in PLACES.items():
                     random = rng(isa, name)
                     for kind in KINDS.values():
                         for shape in ((6, 5), (19, 21), (83, 34), (40, 150)):
@@ -44,6 +48,6 @@ def test_turned_rows_have_the_cells_of_numpy_in_any_view(tmp_path: Path) -> None
                                 for threads in (1, 3):
                                     found = getattr(module, name.lower())(view, threads=threads)
                                     assert np.array_equal(found, wanted(view)), (name, kind, shape, view.strides)
-    for name in PLACES:
+    for name in ("Turned", "Back", "Across"):
         made = (tmp_path / "turned_rows" / "c" / f"{name.lower()}_u8.c").read_text()
         assert "opwright_across_u8" in made, name

@@ -6,7 +6,7 @@ In: a phase, and the letter of its lanes. Out: the letter of tasks, and what is 
 from __future__ import annotations
 
 from ..language import expr
-from ..language.expr import Number, Read
+from ..language.expr import Name, Number, Read
 from ..language.model import Op
 from .algebra.slopes import slope
 from .lanes import stands_alone
@@ -24,6 +24,8 @@ def crossing(op: Op, found: Program, phase: Phase, lane: str) -> tuple[str, tupl
     """
     part, own = phase.parts[0], phase.own
     if not stands_alone(found, phase.parts) or phase.finishes or phase.copies or lane not in own:
+        return "", ()
+    if Name(lane) not in part.target.indices:
         return "", ()
     reads = [read for read in dict.fromkeys(part.reads) if read.indices and lane in expr.names(read)]
     across: dict[str, list[Read]] = {}
