@@ -24,7 +24,7 @@ def quick(plan: Any) -> Quick:
     """The function for calls of one plan.
 
     One input is written out, and two if all others are absent: loops take as long as all the rest. Addresses tell that
-    `out` is apart, since no array has gaps: may_share_memory takes 0.7 us an input (AMD Zen 3, NumPy 2).
+    `out` is apart where no array has gaps: may_share_memory takes 0.7 us an input (AMD Zen 3, NumPy 2).
     """
     one_output = len(plan.outputs) == 1 and not plan.lists
     if one_output and len(plan.inputs) == 1:
@@ -99,28 +99,41 @@ def _of_two(plan: Any) -> Quick:
 def _of_many(plan: Any) -> Quick:
     address, kernel, sizes, phases, null = plan.ffi.from_buffer, plan.kernel, plan.sizes, plan.phases, plan.ffi.NULL
     serial, (team, size) = plan.terms < SERIAL_TERMS, plan.alone
-    taken = tuple((kind, bits, absent) for (kind, bits), absent in zip(plan.inputs, plan.absent))
+    places = [number in plan.in_place for number in range(len(plan.inputs))]
+    taken = tuple((kind, bits, absent, place) for (kind, bits), absent, place in zip(plan.inputs, plan.absent, places))
     made = empty if serial else allocated
     (only, *others) = plan.returned
 
     def run(inputs: Sequence[Any], out: Any, threads: Any) -> Any:
-        arguments = []
-        for value, (kind, bits, absent) in zip(inputs, taken):
+        arguments, spans = list[Any](), list[tuple[Any, Any, Any, bool]]()
+        for value, (kind, bits, absent, in_place) in zip(inputs, taken):
             if value is None:
                 arguments.append(absent)
             elif type(value) is not ndarray or not (value.flags.carray or is_ready(value)):
                 return None
             else:
-                arguments.append(address(kind, value if bits is None else value.getfield(bits)))
+                at = address(kind, value if bits is None else value.getfield(bits))
+                arguments.append(at)
+                spans.append((value, at, at + value.size, in_place))
         arguments += plan.lists
-        given = None if out is None else _given(plan, out, inputs)
+        given = None if out is None else _by_output(plan, out)
         if given is None and out is not None:
             return None
         results = []
         for number, (kind, bits, shape, dtype) in enumerate(plan.outputs):
-            result = made(shape, dtype) if given is None or given[number] is None else given[number]
+            target = None if given is None else given[number]
+            if target is not None and not _fits(target, shape, dtype):
+                return None
+            result = made(shape, dtype) if target is None else target
+            to = address(kind, result if bits is None else result.getfield(bits))
+            if target is not None:
+                end = to + target.size
+                for other, at, last, in_place in spans:
+                    if at < end and to < last and not (in_place and other is target):
+                        return None
+                spans.append((target, to, end, False))
             results.append(result)
-            arguments.append(address(kind, result if bits is None else result.getfield(bits)))
+            arguments.append(to)
         if (serial and threads is None) or (threads == 1 and type(threads) is int):
             kernel(*arguments, sizes, 0, phases, team, memory(size) if size else null)
         else:
@@ -147,7 +160,7 @@ def of_views(plan: Any, orders: Sequence[tuple[int, ...] | None]) -> Quick:
             else:
                 arguments.append(cast(kind, value.ctypes.data))
         arguments += plan.lists
-        given = None if out is None else _given(plan, out, inputs, views=True)
+        given = None if out is None else _given(plan, out, inputs)
         if given is None and out is not None:
             return None
         results = []
@@ -163,19 +176,29 @@ def of_views(plan: Any, orders: Sequence[tuple[int, ...] | None]) -> Quick:
     return run
 
 
-def _given(plan: Any, out: Any, inputs: Sequence[Any], views: bool = False) -> list[Any] | None:
-    """The caller's arrays by output, None for those that the call lacks; None where one is not plainly apart."""
+def _by_output(plan: Any, out: Any) -> list[Any] | None:
+    """The caller's arrays by output, None for those that the call lacks; None where there are not as many."""
     targets = out if type(out) in (tuple, list) else (out,)
     if len(targets) != len(plan.returned):
         return None
     given: list[Any] = [None] * len(plan.outputs)
     for number, target in zip(plan.returned, targets):
-        _, _, shape, dtype = plan.outputs[number]
-        if not _is_separate(plan, target, inputs, shape, dtype, views):
-            return None
-        if any(other is not None and may_share_memory(target, other) for other in given):
-            return None
         given[number] = target
+    return given
+
+
+def _given(plan: Any, out: Any, inputs: Sequence[Any]) -> list[Any] | None:
+    """The same for arrays that may have gaps; None where one is not plainly apart from all others."""
+    given = _by_output(plan, out)
+    for number, target in enumerate(given or ()):
+        if target is not None:
+            _, _, shape, dtype = plan.outputs[number]
+            others = [value for at, value in enumerate(inputs) if not (value is target and at in plan.in_place)]
+            others += (given or [])[:number]
+            if not _fits(target, shape, dtype, views=True):
+                return None
+            if any(other is not None and may_share_memory(target, other) for other in others):
+                return None
     return given
 
 
@@ -184,15 +207,3 @@ def _fits(out: Any, shape: Any, dtype: Any, views: bool = False) -> bool:
     if type(out) is not ndarray or out.dtype is not dtype or out.shape != shape:
         return False
     return bool(out.flags.behaved if views else out.flags.carray)
-
-
-def _is_separate(plan: Any, out: Any, inputs: Sequence[Any], shape: Any, dtype: Any, views: bool = False) -> bool:
-    """Whether an array can be written to as it is. It may be an input itself where cells depend on that cell alone."""
-    if not _fits(out, shape, dtype, views):
-        return False
-    for number, value in enumerate(inputs):
-        if value is out and number in plan.in_place:
-            continue
-        if value is not None and may_share_memory(out, value):  # which is exact where no array has gaps
-            return False
-    return True

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _collapse, _contractions, _engine, _isa, _load, _phase_blocks, _team
+from . import _collapse, _contractions, _engine, _isa, _load, _pair_orders, _phase_blocks, _team
 from . import _contraction_engines as _engines
 from ._arrays import Array, pointer
 from ._axes import Places
@@ -97,6 +97,7 @@ class StepPlan:
     schedules: tuple[tuple[str, Schedule], ...]
     products: tuple[_contractions.Product, ...]
     blocks: _phase_blocks.Blocked | None  # of phases that go by blocks
+    orders: tuple[tuple[str, str], ...]  # of the pairs of several factors, in words
     keeps: tuple[Any, ...]  # what other pointers lead to
 
     @cached_property
@@ -119,6 +120,7 @@ class StepKernels(Operation):
     dtype_attributes: Mapping[str, str] = member(default_factory=dict)  # attribute to the output that it states
     conditional: tuple[str, ...] = ()  # outputs that some calls lack, if an attribute states a type
     contractions: tuple[_contractions.Contraction, ...] = ()
+    pair_orders: tuple[_pair_orders.Orders, ...] = ()  # in which pairs of factors may be multiplied instead
     blocks: _phase_blocks.Blocks | None = None  # phases that calls may run by blocks
     roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
     chains: tuple[_collapse.Chain, ...] = ()  # of sizes that kernels do not tell apart
@@ -142,15 +144,21 @@ class StepKernels(Operation):
         seen = replace(resolution, values=values, letters=letters)
         layout = Sizes(self.fields, self.arrays_, self.phases, self.words, seen, places, shown, made, narrow)
         lanes = layout.chosen_lanes()
-        products = self.products(seen, shown, places, arrays, lanes)
-        unstored = {self.contractions[n].target.array for n, product in products.items() if product.destination}
-        blocks = _phase_blocks.blocked(self.blocks, self.contractions, products, layout, lanes) if self.blocks else None
+        own, products = self.products(seen, shown, places, arrays, lanes)
+        others = [one for one in own if one not in self.contractions]  # of another order of pairs
+        sums = {one.target.array: (-1, (_pair_orders.cells(one, letters),)) for one in others}
+        layout.resolution = replace(seen, between={**seen.between, **sums})
+        unstored = {own[n].target.array for n, product in products.items() if product.destination}
+        may_block = None if others else self.blocks
+        blocks = _phase_blocks.blocked(may_block, own, products, layout, lanes) if may_block else None
         filled, memory_ = layout.members(lanes, unstored.union(blocks.at if blocks else ()))
         sizes = ffi.new(f"opwright_{self.function}_sizes *")
         for name, value in filled.items():
             setattr(sizes, name, value)
         for number, product in products.items():
             product.put(ffi, sizes.products_[number], memory_.shared, memory_.task)
+        if self.pair_orders:
+            sizes.operands_ = _pair_orders.operands(own, self.pair_orders)
         if blocks is not None:
             blocks.put(sizes)
         whole_products = [one for number, one in products.items() if blocks is None or number not in blocks.products]
@@ -194,6 +202,7 @@ class StepKernels(Operation):
             schedules=tuple(layout.schedules),
             products=tuple(products.values()),
             blocks=blocks,
+            orders=_pair_orders.described(own, self.contractions, self.pair_orders, letters),
             keeps=lists,
         )
 
@@ -229,24 +238,23 @@ class StepKernels(Operation):
         places: Mapping[str, Places],
         given: Mapping[str, Array],
         lanes: Sequence[int],
-    ) -> dict[int, _contractions.Product]:
-        """The contractions that an engine computes, by their numbers."""
-        found: dict[int, _contractions.Product] = {}
+    ) -> tuple[list[_contractions.Contraction], dict[int, _contractions.Product]]:
+        """The contractions of a call, and by their numbers those that an engine computes."""
         accumulate = DTYPES[self.accumulate[resolution.row]]
         narrow = {name: DTYPES[dtype] for name, dtype in self.narrow_in(resolution.row).items()}
         call = _contractions.Call(
             resolution.letters, resolution.slides, resolution.zeros, arrays, places, accumulate, narrow
         )
-        for number, one in enumerate(self.contractions):
+
+        def prepared(one: _contractions.Contraction) -> _contractions.Product | None:
             lane = self.phases[one.phase + 1][lanes[one.phase + 1]].letter if one.finish else ""
-            product = _contractions.prepared(one, call, given, lane)
-            if product is not None:
-                found[number] = product
-        return found
+            return _contractions.prepared(one, call, given, lane)
+
+        return _pair_orders.ordered(self.contractions, self.pair_orders, resolution.letters, prepared)
 
     def described_products(self, plan: StepPlan) -> list[tuple[str, str]]:
-        """For `explain`: the phases that the engine of contractions computes, and how."""
-        return [(f"{one.left} * {one.right}", one.described()) for one in plan.products]
+        """For `explain`: the phases that the engine of contractions computes, and how, and the order of pairs."""
+        return [*plan.orders, *((f"{one.left} * {one.right}", one.described()) for one in plan.products)]
 
     def units(self, has: Callable[[_isa.Isa], bool] | None = None) -> list[Unit]:
         """The libraries of all dtype rows, and of the engine of contractions that their calls may need."""
@@ -254,7 +262,7 @@ class StepKernels(Operation):
         for number, (_, row) in enumerate(self.rows):
             accumulate = DTYPES[self.accumulate[number]]
             known = {**row, **self.narrow_in(number)}
-            for one in self.contractions:
+            for one in self.contractions + tuple(one for some in self.pair_orders for one in sum(some.others, ())):
                 dtypes = {known.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
                 label = _engines.label_of({DTYPES[name] for name in dtypes}, accumulate, one.term)
                 windows = self.slid(one, label)

@@ -62,6 +62,7 @@ enum opw_field_kind {
     OPWRIGHT_BYTES,
     OPWRIGHT_LANES,
     OPWRIGHT_PRODUCTS,
+    OPWRIGHT_OPERANDS,
     OPWRIGHT_BLOCKS,
     OPWRIGHT_EACH,
 };
@@ -131,6 +132,15 @@ typedef struct opw_product_of {
     opw_zero zeros[2]; // subtracted from left and right
 } opw_product_of;
 
+// The numbers of the contractions of several factors, the arrays that any of them reads, and for each other order of pairs
+// as many contractions that may take their phases.
+typedef struct opw_orders {
+    int64_t count, others;
+    const int64_t *numbers;
+    const char *const *operands;
+    const opw_product_of *products;
+} opw_orders;
+
 // Phases [first, last) that calls may run by blocks: the letters of their tasks, the arrays that they leave for each other,
 // each with the bytes of its elements by row, and the phases whose own functions run, with the lanes they may have, as
 // digits. The last of the phases has no lanes.
@@ -195,6 +205,7 @@ typedef struct opw_operation {
     int64_t array_count, phase_count, product_count;
     const opw_phase *phases;
     const opw_product_of *products;
+    const opw_orders *orders; // the last one has none; NULL: none
     const opw_block_phases *blocks; // NULL: none
     const opw_chain *chains; // NULL: none
     const opw_word_list *words;
@@ -247,6 +258,7 @@ typedef struct opw_blocked {
 typedef struct opw_plan {
     int64_t shared, task; // bytes of scratch, of all workers and of each
     int64_t product_count;
+    const opw_product_of *of[OPWRIGHT_PRODUCTS_OF]; // of the order of pairs that the call takes
     opw_prepared products[OPWRIGHT_PRODUCTS_OF];
     opw_blocked blocked;
 } opw_plan;

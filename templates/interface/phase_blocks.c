@@ -67,6 +67,11 @@ void opw_plan_blocks(const opw_context *x, const int64_t *lanes, opw_plan *plan)
     if (own == NULL || tasks == 0) {
         return;
     }
+    for (int64_t n = 0; n < plan->product_count; ++n) { // pairs in another order leave other arrays
+        if (plan->of[n] != &op->products[n]) {
+            return;
+        }
+    }
     for (const opw_block_rows *one = own->rows; one->lanes != NULL; ++one) {
         if (strchr(one->lanes, (char)('0' + lanes[one->phase])) == NULL) {
             return;

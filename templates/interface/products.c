@@ -581,16 +581,63 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     return found;
 }
 
+// How many products of two elements are added up.
+static opw_int terms_of(const opw_context *x, const opw_product_of *one)
+{
+    opw_int terms = 1;
+    for (int64_t n = 0; n < x->found.letters.count; ++n) {
+        const char *const letter = x->found.letters.entries[n].name;
+        const opw_extent own = opw_axis(&x->found.letters, letter);
+        for (int64_t at = 0; at < own.count && (walked(&one->left, letter) || walked(&one->right, letter)); ++at) {
+            terms = opw_mul(terms, own.at[at]);
+        }
+    }
+    return terms;
+}
+
+static opw_prepared prepared_at(const opw_context *x, const opw_array *arrays, const int64_t *lanes, const opw_product_of *one)
+{
+    const bool finishes = one->finish[0] != NULL;
+    const char *const lane = finishes ? x->op->phases[one->phase + 1].letters[lanes[one->phase + 1]].letter : "";
+    return prepared(x, arrays, one, lane, finishes);
+}
+
+// The order of the pairs of some factors that has the fewest terms, if engines compute all of them.
+static void take_order(const opw_context *x, const opw_array *arrays, const int64_t *lanes, const opw_orders *some, opw_plan *plan)
+{
+    opw_int least = 0;
+    for (int64_t n = 0; n < some->count; ++n) {
+        least = opw_add(least, terms_of(x, plan->of[some->numbers[n]]));
+    }
+    for (int64_t other = 0; other < some->others; ++other) {
+        const opw_product_of *const own = &some->products[other * some->count];
+        opw_prepared made[OPWRIGHT_PRODUCTS_OF];
+        opw_int terms = 0;
+        for (int64_t n = 0; n < some->count; ++n) {
+            terms = opw_add(terms, terms_of(x, &own[n]));
+        }
+        bool taken = terms < least;
+        for (int64_t n = 0; taken && n < some->count; ++n) {
+            made[n] = prepared_at(x, arrays, lanes, &own[n]);
+            taken = made[n].engine != NULL;
+        }
+        for (int64_t n = 0; taken && n < some->count; ++n) {
+            plan->of[some->numbers[n]] = &own[n];
+            plan->products[some->numbers[n]] = made[n];
+        }
+        least = taken ? terms : least;
+    }
+}
+
 void opw_plan_products(const opw_context *x, const opw_array *arrays, const int64_t *lanes,
                             opw_plan *plan)
 {
     plan->product_count = x->op->product_count;
     for (int64_t n = 0; n < plan->product_count; ++n) {
-        const opw_product_of *const one = &x->op->products[n];
-        const char *lane = "";
-        if (one->finish[0] != NULL) {
-            lane = x->op->phases[one->phase + 1].letters[lanes[one->phase + 1]].letter;
-        }
-        plan->products[n] = prepared(x, arrays, one, lane, one->finish[0] != NULL);
+        plan->of[n] = &x->op->products[n];
+        plan->products[n] = prepared_at(x, arrays, lanes, plan->of[n]);
+    }
+    for (const opw_orders *some = x->op->orders; some != NULL && some->count > 0; ++some) {
+        take_order(x, arrays, lanes, some, plan);
     }
 }

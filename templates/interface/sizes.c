@@ -507,6 +507,23 @@ static bool unstored(const opw_operation *op, const opw_plan *plan, const char *
     return found;
 }
 
+// The cells of an intermediate in which all tasks share: those of the pair that is stored there.
+static opw_int cells_between(const planner *t, const opw_plan *plan, const opw_between *one, int64_t lane)
+{
+    opw_int cells = one->cells[lane];
+    for (int64_t n = 0; n < plan->product_count; ++n) {
+        const opw_product_of *const other = plan->of[n];
+        if (other != &t->op->products[n] && strcmp(other->target.array, one->name) == 0) {
+            cells = 1;
+            for (const opw_pair *axis = other->target.letters; axis->name != NULL; ++axis) {
+                const char *const letter[] = {axis->value, NULL};
+                cells = opw_mul(cells, cells_of(t, letter));
+            }
+        }
+    }
+    return cells;
+}
+
 // The offset of each intermediate: those shared by all tasks, then those of a task.
 static void lay_out(const planner *t, void *sizes, const int64_t *lanes, opw_plan *plan)
 {
@@ -516,7 +533,7 @@ static void lay_out(const planner *t, void *sizes, const int64_t *lanes, opw_pla
     for (int64_t n = 0; n < found->betweens; ++n) {
         const opw_between *const one = &found->between[n];
         const bool own = one->phase >= 0;
-        const opw_int cells = one->cells[own && one->letters > 1 ? lanes[one->phase] : 0];
+        const opw_int cells = cells_between(t, plan, one, own && one->letters > 1 ? lanes[one->phase] : 0);
         const opw_int bytes = unstored(t->op, plan, one->name) ? 0 : opw_mul(cells, itemsize);
         begins[n] = end[own];
         end[own] = (int64_t)opw_min(opw_add(end[own], opw_lines(bytes)), INT64_MAX / 2);
@@ -549,6 +566,25 @@ static void put_blocks(const planner *t, void *sizes, const opw_blocked *blocked
     }
 }
 
+// Which of the operands of all its pairs is which side of a contraction of several factors.
+static void put_operands(const planner *t, void *sizes, const opw_plan *plan)
+{
+    int64_t *const at = member(t->op, sizes, OPWRIGHT_OPERANDS, "");
+    for (const opw_orders *some = t->op->orders; some != NULL && some->count > 0; ++some) {
+        for (int64_t n = 0; n < some->count; ++n) {
+            const opw_product_of *const one = plan->of[some->numbers[n]];
+            const char *const sides[] = {one->left.array, one->right.array};
+            for (int64_t side = 0; side < 2; ++side) {
+                int64_t place = 0;
+                while (strcmp(some->operands[place], sides[side]) != 0) {
+                    ++place;
+                }
+                at[2 * some->numbers[n] + side] = place;
+            }
+        }
+    }
+}
+
 void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_plan *plan)
 {
     planner t;
@@ -572,6 +608,7 @@ void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, 
     opw_plan_blocks(x, lanes, plan);
     lay_out(&t, sizes, lanes, plan);
     put_blocks(&t, sizes, &plan->blocked);
+    put_operands(&t, sizes, plan);
     opwright_product *const products = (opwright_product *)(void *)member(t.op, sizes, OPWRIGHT_PRODUCTS, "");
     for (int64_t n = 0; n < plan->product_count; ++n) {
         const opw_prepared *const one = &plan->products[n];

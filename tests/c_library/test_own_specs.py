@@ -52,6 +52,21 @@ semantics:
     - sums[m, n] += a[m, k] * b[n, k]
     - dst[m, n] = max(sums[m, n], -1)
 """
+# Of three factors, whose order each call chooses.
+CHAIN = """op: Chain
+revision: 1
+summary: Products of three matrices, summed in f64.
+dims: {i: {symbol: I}, j: {symbol: J}, k: {symbol: K}, l: {symbol: L}}
+inputs: [{name: a, dims: {I: I, J: J}}, {name: b, dims: {J: J, K: K}}, {name: c, dims: {L: L, K: K}}]
+outputs: [{name: dst, dims: {L: L, I: I}}]
+dtypes:
+  - {a: f64, b: f64, c: f64, dst: f64, accumulate: f64}
+  - {a: f32, b: f32, c: f64, dst: f64, accumulate: f64}
+semantics:
+  ranges: {i: I, j: J, k: K, l: L}
+  steps:
+    - dst[l, i] += a[i, j] * b[j, k] * c[l, k] * 3
+"""
 NAMES = sorted({path.stem for path in FORMULAS.glob("*.yaml")}) if FULL else SOME
 CALLS = 60 if FULL else 12
 
@@ -117,7 +132,7 @@ def test_steps_in_blocks_have_the_same_bits_as_in_python(tmp_path: Path) -> None
 
 def test_products_of_f64_have_the_same_bits_as_in_python(tmp_path: Path) -> None:
     needs("cmake", "gcc")
-    library, module = package({"wide.yaml": WIDE}, tmp_path, "wide_in_c")
+    library, module = package({"wide.yaml": WIDE, "chain.yaml": CHAIN}, tmp_path, "wide_in_c")
     if "avx2" not in usable(module):
         pytest.skip("this CPU lacks avx2")
     spec, output = str(tmp_path / "wide_in_c-project/spec/specs"), str(tmp_path / "wide_in_c")
@@ -133,6 +148,18 @@ def test_products_of_f64_have_the_same_bits_as_in_python(tmp_path: Path) -> None
             with capped_at(module, "avx2"):
                 assert "a contraction for avx2" in str(module.explain("wide", a, b))
                 assert found.tobytes() == module.wide(a, b).tobytes()
+    for i, j, k, l in ((40, 9, 50, 30), (300, 40, 6, 20), (7, 8, 9, 10)):  # noqa: E741
+        terms = min(i * j * k + i * k * l, l * k * j + l * j * i)
+        for dtype in (np.float64, np.float32):
+            shapes = ((i, j), dtype), ((j, k), dtype), ((l, k), np.float64)
+            factors = [draw.standard_normal(shape).astype(own) for shape, own in shapes]
+            found = np.empty((l, i), np.float64)
+            built.run("chain", built.call("chain", factors, {}, [found]))
+            with capped_at(module, "avx2"):
+                assert f": {terms:,} terms" in str(module.explain("chain", *factors))
+                assert found.tobytes() == module.chain(*factors).tobytes()
+            a, b, c = (factor.astype(np.float64) for factor in factors)
+            np.testing.assert_allclose(found, 3 * (c @ (a @ b).T), rtol=1e-10)
 
 
 def test_operations_that_are_named_like_an_engine_have_their_kernels(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ instruction set, held against NumPy."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Iterator
@@ -13,11 +14,13 @@ import pytest
 from support.capping import capped_at
 from support.package import package
 from support.random_einsums import DTYPES, ROWS, Einsum, draw, einsum, inputs
+from support.spec_packages import usable
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 TURNED = ("ab->ba", "bca,bc->acb", "ba,dc->dcab", "abd,dba->dab")
 DIAGONALS = ("bii->b", "ii,ij->ij")
 LONE = ("aed,abd->ad",)  # sums of either factor alone, and then their product
+CHAINS = ("ab,bc,cd->ad", "ab,cb,cd,ed->ea")  # of which calls multiply those pairs first that have the fewest terms
 RANDOM = 40 if FULL else 4
 CALLS = 12 if FULL else 6
 Made = tuple[ModuleType, list[Einsum]]
@@ -27,7 +30,7 @@ Made = tuple[ModuleType, list[Einsum]]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     rng = np.random.default_rng(3)
     drawn = []
-    for number, notation in enumerate((*TURNED, *DIAGONALS, *LONE)):
+    for number, notation in enumerate((*CHAINS, *TURNED, *DIAGONALS, *LONE)):
         factors, out = notation.split("->")
         drawn.append(einsum(f"Einsum{number}", factors.split(","), out))
     drawn += [draw(rng, f"Einsum{len(drawn) + number}") for number in range(RANDOM)]
@@ -64,7 +67,21 @@ def test_einsums_are_exact_on_every_instruction_set_with_any_number_of_threads(m
 def test_explain_names_rows_that_are_turned_and_diagonals_that_are_near(made: Made) -> None:
     kernels, _ = made
     a, b = np.ones((40, 20, 50), np.float32), np.ones((40, 20), np.float32)
-    assert "lanes along b: turned rows" in str(kernels.explain("einsum1", a, b))
-    assert "turned rows" not in str(kernels.explain("einsum1", a[..., ::2], b))
+    assert "lanes along b: turned rows" in str(kernels.explain("einsum3", a, b))
+    assert "turned rows" not in str(kernels.explain("einsum3", a[..., ::2], b))
     many = np.ones((100, 20, 20), np.float32)
-    assert "lanes along i: near row through room" in str(kernels.explain("einsum4", many))
+    assert "lanes along i: near row through room" in str(kernels.explain("einsum6", many))
+
+
+@pytest.mark.parametrize(("sizes", "first"), [((3, 40, 50, 30), "in_0 * in_1"), ((60, 40, 50, 6), "in_2 * in_1")])
+def test_a_call_multiplies_those_factors_first_that_have_fewer_terms(
+    made: Made, sizes: tuple[int, ...], first: str
+) -> None:
+    kernels, _ = made
+    _ = kernels.einsum0
+    given = [np.ones(shape, np.float32) for shape in itertools.pairwise(sizes)]
+    if "avx2" not in usable(kernels):
+        pytest.skip("this CPU lacks avx2")
+    with capped_at(kernels, "avx2"):
+        assert f"{first}, then" in str(kernels.explain("einsum0", *given))
+        assert (kernels.einsum0(*given) == 40 * 50).all()

@@ -43,6 +43,7 @@ class Array:
     name: str
     role: str
     axes: tuple[Axis, ...]
+    paired: bool = False  # the product of some of several factors, which calls may multiply in another order
 
 
 @dataclass(frozen=True)

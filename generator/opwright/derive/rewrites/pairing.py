@@ -286,11 +286,11 @@ class _Split:
         self.add(cells, "set", factor)
         return cells
 
-    def cells(self, name: str, letters: Sequence[str]) -> Read:
+    def cells(self, name: str, letters: Sequence[str], *, paired: bool = False) -> Read:
         """An element of a new array whose axes letters walk."""
         axes = (dataclasses.replace(self.found.letters[letter], name=letter) for letter in letters)
         name += "".join("_" for other in {*self.found.arrays, *self.taken} if other.rstrip("_") == name.rstrip("_"))
-        self.arrays[name] = Array(name, "between", tuple(axes))
+        self.arrays[name] = Array(name, "between", tuple(axes), paired)
         return Read(name, tuple(map(Name, letters)))
 
     def pairs(self, order: Sequence[Read]) -> Iterator[tuple[Expr, Expr, tuple[str, ...]]]:
@@ -349,7 +349,7 @@ class _Split:
             if number == len(order) - 2 and not (scales or divisors or self.part.where) and self.is_whole:
                 self.take_last(product)
                 return
-            left = self.cells(f"pair_{self.part.number}_{number}_", remaining[number])
+            left = self.cells(f"pair_{self.part.number}_{number}_", remaining[number], paired=True)
             self.add(left, "sum" if len(remaining[number]) < len(self.letters(product)) else "set", product)
         for scale in scales:
             left = Binary("*", left, scale)

@@ -24,6 +24,7 @@ from . import partials, wholes
 from .blocks import Blocks, blocks
 from .finish import Finish
 from .lowering import Lowering, absence
+from .orders import orders
 
 MAX_AXES = 64
 
@@ -47,8 +48,8 @@ class Member_:  # noqa: N801  # a member in C, next to the node of that name
     """A member of the struct of sizes: `kind` is the source of its value, `of` and `axis` its owner."""
 
     name: str
-    # value, rank, extents, stride, word, absent, at, bytes, lanes, products, blocks, each; of rank, `axis`: whether
-    # axes keep order
+    # value, rank, extents, stride, word, absent, at, bytes, lanes, products, operands, blocks, each; of rank, `axis`:
+    # whether axes keep order
     kind: str
     of: str
     axis: str = ""
@@ -95,6 +96,7 @@ class Product:
     output: str  # the output that may receive the sums directly, '' if there is none
     finishes: tuple[PhaseFunction, ...]
     lanes: int  # the phase whose lanes select among them
+    operands: tuple[tuple[str, bool], ...]  # those that may be left and right, if calls choose them
 
 
 @dataclass(frozen=True)
@@ -197,12 +199,14 @@ def _product(op: Op, row: dict[str, str], name: str, number: int, sums: list[str
     after = found.phases[number + 1] if number + 1 < len(found.phases) else Phase((), ())
     finishes = tuple(_finish(op, row, name, number + 1, letter) for letter in after.lanes if after.finishes)
     copies = (phase.copies for phase in found.phases if phase.copies and phase.parts[0].reads[0].tensor == target)
-    left, right = (
-        (read.tensor, found.program.arrays[read.tensor].role == "between")
-        for read in (contraction.left, contraction.right)
+    own = sums.index(target)
+    others = (name for some in orders(op) if own in some.numbers for name in some.operands)
+    left, right, *operands = (
+        (name, found.program.arrays[name].role == "between")
+        for name in (contraction.left.tensor, contraction.right.tensor, *others)
     )
-    c_type = DTYPES[row["accumulate"]].c_type
-    return Product(sums.index(target), left, right, target, c_type, next(copies, "") or "", finishes, number + 1)
+    c_type, output = DTYPES[row["accumulate"]].c_type, next(copies, "") or ""
+    return Product(own, left, right, target, c_type, output, finishes, number + 1, tuple(operands))
 
 
 def _function(op: Op, row: dict[str, str], name: str, number: int, letter: str | None) -> PhaseFunction:
@@ -291,6 +295,9 @@ def members(op: Op) -> tuple[Member_, ...]:
     result.append(Member_("lanes_", "lanes", "", length=len(found.phases)))
     products = sum(phase.contraction is not None for phase in found.phases)
     result += [Member_("products_", "products", "", length=products, c_type="opwright_product")] if products else []
+    if orders(op):
+        summary = "of each product of several factors, left and right among the operands of all its pairs"
+        result.append(Member_("operands_", "operands", "", length=2 * products, summary=summary))
     together = blocks(op)
     if together is not None:
         result.append(Member_("blocks_", "blocks", "", c_type="opwright_blocks"))

@@ -37,6 +37,7 @@ from .contraction import ContractionView, SlideView, contractions, counted_exten
 from .elements import Elements
 from .kernels import Member_, members, parameters
 from .lowering import words_of
+from .orders import Orders, orders
 from .statements import StepWriter
 
 
@@ -93,6 +94,7 @@ class StepWrapper(Module):
     alike: dict[str, tuple[str, ...]]  # by output, inputs whose axes go with its own
     terms: tuple[str, ...]
     contractions: tuple[ContractionView, ...]
+    orders: tuple[Orders, ...]
     blocks: Blocks | None
     extents: dict[str, str]  # of letters whose axes no tensor tells
     slides: tuple[SlideView, ...]
@@ -148,6 +150,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         alike=alike(parted_op),
         terms=_terms(op, writer),
         contractions=contractions(parted_op),
+        orders=orders(parted_op),
         blocks=blocks(parted_op),
         extents=counted_extents(parted_op, own, _unwalked(parted_op)),
         slides=slides(parted_op, own),
