@@ -22,10 +22,12 @@ LABELS = {DTYPES["float32"]: "f32", DTYPES["bfloat16"]: "bf16", DTYPES["float16"
 WIDEST = DTYPES["float32"]  # which holds the others
 OF_DIFFERENCES = ("squares", "distances")  # engines that sum these of pairs of elements in place of products
 F64 = "f64"  # the engine of products that adds up in f64
+S64, S32 = "s64", "s32"  # those of integers, which add up in s64; the second one of operands that 32 bits hold
 OWN = {  # what engines read
     **{name: dtype for dtype, name in LABELS.items()},
     **dict.fromkeys(OF_DIFFERENCES, WIDEST),
     F64: DTYPES["float64"],
+    **dict.fromkeys((S64, S32), DTYPES["int64"]),
 }
 PRODUCTS = "contraction"  # the engine of products; others are of windows
 TAPS = ("window_taps", "window_taps_wide")  # whose weights are floats
@@ -35,7 +37,7 @@ WINDOWS = ("window_data", "window_weights", CHANNELWISE, "window_channelwise_wei
 BYTE_WINDOWS = "window_bytes"
 FUNCTIONS = {PRODUCTS: "contract", **dict.fromkeys((*WINDOWS, BYTE_WINDOWS), "window")}
 BYTES = "bytes"  # the engine of signed and unsigned bytes, whose sums are s32
-WITHOUT_WINDOWS = (BYTES, F64)  # engines that have none of WINDOWS
+WITHOUT_WINDOWS = (BYTES, F64, S64, S32)  # engines that have none of WINDOWS
 BYTE_TYPES = {DTYPES["int8"]: 1, DTYPES["uint8"]: 0}  # whether they are signed
 BYTE_SUMS = {DTYPES["int32"]: 0, WIDEST: 1, DTYPES["int64"]: 2, DTYPES["float64"]: 3}  # how its sums are stored
 MAX_BYTE_SUM = 2**31 - 1
@@ -46,7 +48,12 @@ WIDENED = {
     DTYPES["int8"]: 4,
     DTYPES["uint8"]: 5,
     WIDEST: 6,
+    DTYPES["bool_"]: 5,
+    DTYPES["int32"]: 7,
+    DTYPES["int64"]: 8,
+    DTYPES["uint64"]: 8,  # whose products have the same bits
 }  # the engine's flag to widen what it copies
+INTEGERS = {DTYPES[name] for name in ("int8", "uint8", "bool_", "int32", "int64")}
 CDEF = """
 typedef void opwright_finish(const void *context, int64_t cell, int64_t cells, const void *sums, int64_t worker);
 typedef void opwright_product_function(const void *problem, const void *left, const void *right, void *out,
@@ -201,13 +208,15 @@ def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any], term: str = 
     """
     if not term and dtypes <= BYTE_TYPES.keys() and accumulate in BYTE_SUMS:
         return BYTES
-    if accumulate == OWN[F64] and not term and dtypes <= {OWN[F64], *WIDENED}:
+    if accumulate == OWN[S64] and not term and dtypes <= INTEGERS | {DTYPES["uint64"]}:
+        return S32 if all(dtype.itemsize < accumulate.itemsize for dtype in dtypes) else S64
+    if accumulate == OWN[F64] and not term and dtypes <= LABELS.keys() | INTEGERS | {OWN[F64]}:
         return F64
-    if accumulate != WIDEST or not dtypes <= LABELS.keys() | BYTE_TYPES.keys():
+    if accumulate != WIDEST or not dtypes <= LABELS.keys() | INTEGERS:
         return ""
     if term:
         return term
-    return LABELS[next(iter(dtypes))] if len(dtypes) == 1 else LABELS[WIDEST]
+    return LABELS.get(next(iter(dtypes)), LABELS[WIDEST]) if len(dtypes) == 1 else LABELS[WIDEST]
 
 
 def best(label: str, group: str = PRODUCTS) -> _isa.Isa | None:

@@ -27,6 +27,7 @@ TUNING = ("-fno-predictive-commoning", "-mllvm -disable-lsr")
 PROBE = """#include "widths.h"
 hvec narrowed(vec v) { return __builtin_convertvector((uvec)v, hvec); }
 """
+WRAPPING = dict.fromkeys(("s64", "s32"), ("-fwrapv",))  # sums of integers, as SPEC.md has them
 # Left out of -O2 for the sake of the first call, where they gain nothing: gcc compiles tiles in 0.8 of the time, and
 # what packs and lists for them in 0.7. One thread, 450 rows of y and x, f32 and bf16: 1.0 times as fast. col2im.c (0.85
 # with the second) and weights.c (0.98 without scheduling) keep all; -O1 without the others cost up to a fifth of bf16.
@@ -101,7 +102,7 @@ def unit(
 ) -> Unit:
     """A file of c/engine, compiled once for all operations of an instruction set and dtype row."""
     folder = HERE / "c" / "engine"
-    names = (f"-DOPWRIGHT_{label.upper()}", f"-DOPWRIGHT_ISA={isa.name}")
+    names = (f"-DOPWRIGHT_{label.upper()}", f"-DOPWRIGHT_ISA={isa.name}", *WRAPPING.get(label, ()))
     values = tuple(f"-D{macro}={value}" for macro, value in literals)
     return Unit(
         "_".join(["opwright_engine", file.removesuffix(".c"), *(["fixed"] if literals else []), label, isa.name]),

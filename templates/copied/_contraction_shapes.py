@@ -162,9 +162,12 @@ def once(shape: Shape, widened: Collection[str]) -> bool:
     """
     others = {"left": shape.columns, "right": shape.rows}
     cells = math.prod(walk.extent for walk in (shape.rows, shape.columns, shape.terms, *shape.batches))
-    again = (walk.extent for name in widened for walk in shape.batches if not getattr(walk, name))
-    alone = all(others[name].extent == 1 for name in widened) and all(extent == 1 for extent in again)
-    return bool(widened) and alone and cells >= CACHED
+
+    def alone(name: str) -> bool:
+        again = (walk.extent for walk in shape.batches if not getattr(walk, name))
+        return others[name].extent == 1 and all(extent == 1 for extent in again)
+
+    return cells >= CACHED and any(map(alone, widened))
 
 
 def _dense(order: Sequence[Walk]) -> list[int]:

@@ -236,9 +236,9 @@ typedef struct opw_engine {
     int64_t (*block_scratch)(const void *problem, int64_t rows);
 } opw_engine;
 
-enum { OPWRIGHT_ENGINES = 7 };
+enum { OPWRIGHT_ENGINES = 9 };
 
-extern const opw_engine opw_engines[OPWRIGHT_ENGINES][OPWRIGHT_ISAS]; // f32, bf16, f16, bytes, squares, distances, f64
+extern const opw_engine opw_engines[OPWRIGHT_ENGINES][OPWRIGHT_ISAS]; // f32, bf16, f16, bytes, squares, distances, f64, s64, s32
 
 typedef struct opw_prepared {
     const opw_engine *engine; // NULL: loops compute it

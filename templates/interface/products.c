@@ -11,6 +11,8 @@ enum {
     BYTES = 3,                                       // the engine of signed and unsigned bytes
     DIFFERENCES = 4,                                 // the first of those that sum squares of differences, or their absolute values
     F64 = 6,                                         // the engine that adds up in f64
+    S64 = 7,                                         // those that add up in s64: of any integers,
+    S32 = 8,                                         // and of operands that 32 bits hold
     MAX_ZERO = 1 << 14,                              // of zero points, so that no correction overflows s32
     ENOUGH = 16,                                     // cells that fill vectors
     LANED_LEAST = 4,                                 // rows and columns, as in contraction_lanes.h of the engine
@@ -255,46 +257,56 @@ static bool beside(const shape *made)
 // Whether each element of an operand that is widened serves one product: loops widen as they read.
 static bool once(const shape *made, const bool *widened)
 {
-    bool alone = widened[LEFT] || widened[RIGHT];
+    bool any = false;
     double cells = (double)made->rows.extent * (double)made->columns.extent * (double)made->terms.extent;
     for (int64_t n = 0; n < made->batches.count; ++n) {
         cells *= (double)made->batches.at[n].extent;
     }
     for (int side = LEFT; side <= RIGHT; ++side) {
-        alone = alone && (!widened[side] || (side == LEFT ? made->columns : made->rows).extent == 1);
+        bool alone = widened[side] && (side == LEFT ? made->columns : made->rows).extent == 1;
         for (int64_t n = 0; n < made->batches.count; ++n) {
             const walk *const one = &made->batches.at[n];
-            alone = alone && (!widened[side] || one->step[side] != 0 || one->extent == 1);
+            alone = alone && (one->step[side] != 0 || one->extent == 1);
         }
+        any = any || alone;
     }
-    return alone && cells >= 1 << 19; // copies that stay in a cache cost little
+    return any && cells >= 1 << 19; // copies that stay in a cache cost little
 }
 
 // The data type in which each engine reads operands; bytes have two.
 static const opwright_dtype owns[OPWRIGHT_ENGINES] = {
-    OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16, OPWRIGHT_S8, OPWRIGHT_F32, OPWRIGHT_F32, OPWRIGHT_F64,
+    OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16, OPWRIGHT_S8, OPWRIGHT_F32, OPWRIGHT_F32, OPWRIGHT_F64, OPWRIGHT_S64, OPWRIGHT_S64,
 };
+
+static bool is_integer(opwright_dtype dtype)
+{
+    return dtype == OPWRIGHT_S8 || dtype == OPWRIGHT_U8 || dtype == OPWRIGHT_BOOLEAN || dtype == OPWRIGHT_S32 || dtype == OPWRIGHT_S64;
+}
 
 // The engine for operands of two dtypes: their own, or the widest of several; -1 if there is none. Sums of another term
 // than products have one of their own, which takes f32.
 static int label_of(opwright_dtype a, opwright_dtype b, opwright_dtype accumulate, opw_term term)
 {
-    const bool bytes_a = a == OPWRIGHT_S8 || a == OPWRIGHT_U8, bytes_b = b == OPWRIGHT_S8 || b == OPWRIGHT_U8;
+    const bool bytes = (a == OPWRIGHT_S8 || a == OPWRIGHT_U8) && (b == OPWRIGHT_S8 || b == OPWRIGHT_U8);
     const bool sums = accumulate == OPWRIGHT_S32 || accumulate == OPWRIGHT_F32 || accumulate == OPWRIGHT_S64 ||
                       accumulate == OPWRIGHT_F64;
-    int label_a = -1, label_b = -1;
+    const bool integers = (is_integer(a) || a == OPWRIGHT_U64) && (is_integer(b) || b == OPWRIGHT_U64);
+    int label_a = is_integer(a) ? 0 : -1, label_b = is_integer(b) ? 0 : -1;
     for (int n = 0; n < BYTES; ++n) {
         label_a = a == owns[n] ? n : label_a;
         label_b = b == owns[n] ? n : label_b;
     }
-    if (term == OPWRIGHT_OF_PRODUCTS && bytes_a && bytes_b && sums) {
+    if (term == OPWRIGHT_OF_PRODUCTS && bytes && sums) {
         return BYTES;
     }
-    if (term == OPWRIGHT_OF_PRODUCTS && accumulate == OPWRIGHT_F64 && (label_a >= 0 || bytes_a || a == OPWRIGHT_F64) &&
-        (label_b >= 0 || bytes_b || b == OPWRIGHT_F64)) {
+    if (term == OPWRIGHT_OF_PRODUCTS && integers && accumulate == OPWRIGHT_S64) {
+        return opw_dtype_names[a].size < 8 && opw_dtype_names[b].size < 8 ? S32 : S64;
+    }
+    if (term == OPWRIGHT_OF_PRODUCTS && accumulate == OPWRIGHT_F64 && (label_a >= 0 || a == OPWRIGHT_F64) &&
+        (label_b >= 0 || b == OPWRIGHT_F64)) {
         return F64;
     }
-    if (accumulate != OPWRIGHT_F32 || (label_a < 0 && !bytes_a) || (label_b < 0 && !bytes_b)) {
+    if (accumulate != OPWRIGHT_F32 || label_a < 0 || label_b < 0) {
         return -1;
     }
     return term != OPWRIGHT_OF_PRODUCTS ? DIFFERENCES + (int)term - 1 : a == b ? label_a : 0;
@@ -362,12 +374,15 @@ static bool walked(const opw_accessed *access, const char *letter)
 
 static int64_t kind_of(opwright_dtype dtype, int label)
 {
-    const opwright_dtype widened[] = {OPWRIGHT_BF16, OPWRIGHT_F16, OPWRIGHT_S8, OPWRIGHT_U8, OPWRIGHT_F32};
+    const opwright_dtype widened[] = {OPWRIGHT_BF16, OPWRIGHT_F16, OPWRIGHT_S8, OPWRIGHT_U8, OPWRIGHT_F32, OPWRIGHT_S32, OPWRIGHT_S64};
     if (label == BYTES || dtype == owns[label]) {
         return 1;
     }
+    if (dtype == OPWRIGHT_BOOLEAN || dtype == OPWRIGHT_U64) {
+        return dtype == OPWRIGHT_BOOLEAN ? 5 : 8;
+    }
     int64_t kind = 2;
-    while (widened[kind - 2] != dtype) {
+    while (dtype != widened[kind - 2]) {
         ++kind;
     }
     return kind;

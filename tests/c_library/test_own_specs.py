@@ -46,12 +46,18 @@ outputs: [{name: dst, dims: {M: M, N: N}}]
 dtypes:
   - {a: f64, b: f64, dst: f64, accumulate: f64}
   - {a: f32, b: f32, dst: f64, accumulate: f64}
+  - {a: s32, b: s32, dst: s64, accumulate: s64}
+  - {a: s64, b: s8, dst: s64, accumulate: s64}
 semantics:
   ranges: {m: M, n: N, k: K}
   steps:
     - sums[m, n] += a[m, k] * b[n, k]
     - dst[m, n] = max(sums[m, n], -1)
 """
+WIDE_TYPES = (
+    (np.float64, np.float64, np.float64), (np.float32, np.float32, np.float64), (np.int32, np.int32, np.int64),
+    (np.int64, np.int8, np.int64),
+)  # fmt: skip
 # Of three factors, whose order each call chooses.
 CHAIN = """op: Chain
 revision: 1
@@ -141,9 +147,10 @@ def test_products_of_f64_have_the_same_bits_as_in_python(tmp_path: Path) -> None
     run("cmake", "--build", tmp_path / "build", "-j2")
     built, draw = CLibrary(next((tmp_path / "build").glob("*.so")), library), rng("f64 in C")
     for rows, columns, terms in ((65, 40, 700), (5, 130, 64), (1, 9, 3)):
-        for dtype in (np.float64, np.float32):
-            a, b = (draw.standard_normal(shape).astype(dtype) for shape in ((rows, terms), (columns, terms)))
-            found = np.empty((rows, columns), np.float64)
+        for one, other, made in WIDE_TYPES:
+            given = ((rows, terms), one), ((columns, terms), other)
+            a, b = ((draw.standard_normal(shape) * 20).astype(dtype) for shape, dtype in given)
+            found = np.empty((rows, columns), made)
             built.run("wide", built.call("wide", [a, b], {}, [found]))
             with capped_at(module, "avx2"):
                 assert "a contraction for avx2" in str(module.explain("wide", a, b))

@@ -64,6 +64,20 @@ def test_einsums_are_exact_on_every_instruction_set_with_any_number_of_threads(m
             assert found[0].tobytes() == found[1].tobytes(), where
 
 
+def test_sums_of_integers_wrap_around(made: Made, capped: str) -> None:
+    kernels, _ = made
+    rng = np.random.default_rng(8)
+    for kind in (np.int32, np.int64):
+        limits = np.iinfo(kind)
+        given = [
+            rng.integers(limits.min, limits.max, shape, kind, endpoint=True) for shape in ((7, 33), (33, 21), (21, 40))
+        ]
+        expected = np.linalg.multi_dot([array.astype(np.int64) for array in given])
+        found = kernels.einsum0(*given)
+        wanted = np.clip(expected, -(2**31), 2**31 - 1) if found.dtype == np.int32 else expected
+        assert (found == wanted).all(), capped
+
+
 def test_explain_names_rows_that_are_turned_and_diagonals_that_are_near(made: Made) -> None:
     kernels, _ = made
     a, b = np.ones((40, 20, 50), np.float32), np.ones((40, 20), np.float32)

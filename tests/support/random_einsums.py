@@ -15,7 +15,7 @@ from .random_contractions import DTYPES as FLOATS
 from .random_contractions import shuffled, viewed
 
 Rng = np.random.Generator
-DTYPES: dict[str, Any] = {**FLOATS, "f64": np.float64, "s8": np.int8, "u8": np.uint8, "s32": np.int32}
+DTYPES: dict[str, Any] = {**FLOATS, "f64": np.float64, "s8": np.int8, "u8": np.uint8, "s32": np.int32, "s64": np.int64}
 # of the factors, of the result and of sums
 ROWS = (
     ("f32", "f32", "f32"),
@@ -23,6 +23,8 @@ ROWS = (
     ("f16", "f16", "f32"),
     ("f64", "f64", "f64"),
     ("s8", "s32", "s64"),
+    ("s32", "s64", "s64"),
+    ("s64", "s32", "s64"),
 )
 SHARE = {"twice": 0.15, "unsummed": 0.35, "three": 0.2}
 

@@ -46,7 +46,7 @@ SOURCES = (
 OPERATIONS = f"{FOLDER}/operations"  # the sources of the operations, which may be named like those of SOURCES
 FUNCTIONS = ("", "_workspace", "_infer", "_call")  # what follows an operation's function in the names of its header
 WINDOW_ENGINES = ("window.c", "window_bytes.c")  # their main files
-ENGINE_LABELS = ("f32", "bf16", "f16", "bytes", "squares", "distances", "f64")
+ENGINE_LABELS = ("f32", "bf16", "f16", "bytes", "squares", "distances", "f64", "s64", "s32")
 
 
 @dataclass

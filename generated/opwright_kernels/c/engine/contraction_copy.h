@@ -23,17 +23,23 @@ static int64_t cell_bytes(const opwright_copied *c) {
 
 static int64_t copied_bytes(const opwright_copied *c) { return whole_lines(copied_cells(c) * cell_bytes(c)); }
 
-#if defined(OPWRIGHT_F32) || defined(OPWRIGHT_F64) || defined(OPWRIGHT_WIDE_TAPS)
+#if defined(OPWRIGHT_F32) || defined(OPWRIGHT_64) || defined(OPWRIGHT_WIDE_TAPS)
 #define OPWRIGHT_WIDENS
 #endif
 
 #if defined(OPWRIGHT_WIDENS)
 INLINE real widened_cell(int64_t wanted, const void *from, int64_t at) {
-    return wanted == 2 ? opwright_from_bf16(((const uint16_t *)from)[at])
-         : wanted == 3 ? opwright_from_f16(((const uint16_t *)from)[at])
-         : wanted == 4 ? ((const int8_t *)from)[at]
-         : wanted == 5 ? ((const uint8_t *)from)[at]
-                       : ((const float *)from)[at];
+    switch (wanted) {
+#if !defined(OPWRIGHT_INTEGERS)
+    case 2: return opwright_from_bf16(((const uint16_t *)from)[at]);
+    case 3: return opwright_from_f16(((const uint16_t *)from)[at]);
+    case 6: return ((const float *)from)[at];
+#endif
+    case 4: return ((const int8_t *)from)[at];
+    case 5: return ((const uint8_t *)from)[at];
+    case 7: return (real)((const int32_t *)from)[at];
+    default: return (real)((const int64_t *)from)[at];
+    }
 }
 
 INLINE void widen_cells(int64_t wanted, const void *from, int64_t at, int64_t step, real *to, int64_t count) {
@@ -52,7 +58,9 @@ static void widen_line(int64_t wanted, const void *from, int64_t at, int64_t ste
     case 3: widen_cells(3, from, at, step, to, count); break;
     case 4: widen_cells(4, from, at, step, to, count); break;
     case 5: widen_cells(5, from, at, step, to, count); break;
-    default: widen_cells(6, from, at, step, to, count); break;
+    case 6: widen_cells(6, from, at, step, to, count); break;
+    case 7: widen_cells(7, from, at, step, to, count); break;
+    default: widen_cells(8, from, at, step, to, count); break;
     }
 }
 #endif

@@ -445,7 +445,7 @@ tile_function *const TURNED_TABLE[MAX_WIDE + 1][MAX_HIGH + 1] = {
 };
 #endif
 
-#if !defined(OPWRIGHT_F64) && !defined(OPWRIGHT_BYTES) // windows only
+#if !defined(OPWRIGHT_64) && !defined(OPWRIGHT_BYTES) // windows only
 // Single steps in place of runs, for sums too short to have any.
 INLINE void step_tile(const operands *o, const int MR, const int NB) {
     const int64_t row = o->scalar_row, out_row = o->out_row;

@@ -20,7 +20,7 @@
 #else
 #define VECTOR_BYTES 16
 #endif
-#if defined(OPWRIGHT_F64)
+#if defined(OPWRIGHT_64)
 #define LANES (VECTOR_BYTES / 8)
 #else
 #define LANES (VECTOR_BYTES / 4)
@@ -41,7 +41,7 @@
 #endif
 
 typedef real vec __attribute__((vector_size(VECTOR_BYTES))); // of integers for bytes
-#if defined(OPWRIGHT_F64)
+#if defined(OPWRIGHT_64)
 typedef int64_t ivec __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint64_t uvec __attribute__((vector_size(VECTOR_BYTES)));
 #else

@@ -3,7 +3,7 @@
 // Any array may have any strides, of either sign; the two operands may also have strides of 0. Rows are
 // the axis of left and out only, columns that of right and out only, batches the axes of all three.
 //
-// Sums use float, for f64 double, for bytes integers. The terms of a cell and their order depend only on the number of terms, never on
+// Sums use float, for f64 double, for integers and bytes integers. The terms of a cell and their order depend only on the number of terms, never on
 // the number of workers or the strides. `scratch` has at least the bytes that the function of the same name returns
 // for team->workers (1 if team is NULL), aligned to 64 bytes.
 

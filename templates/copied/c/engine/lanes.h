@@ -1,7 +1,7 @@
-// Vectors of LANES floats, of doubles if the dtype is f64, and conversions between them and elements of one dtype. The rest of the engine does not
+// Vectors of LANES floats, of doubles or integers of 64 bits for such types, and conversions between them and elements of one dtype. The rest of the engine does not
 // depend on an instruction set: all differences are here.
 //
-// Compiled once per dtype (OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16 or OPWRIGHT_F64) and instruction set (the compiler's flags).
+// Compiled once per dtype (OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16, OPWRIGHT_F64, OPWRIGHT_S64 or OPWRIGHT_S32) and instruction set (the compiler's flags).
 // GCC's vector extensions are as fast as intrinsics here and compile in a third of the time.
 
 #ifndef OPWRIGHT_LANES_H
@@ -45,10 +45,10 @@ INLINE void clear(real *to, int64_t n) { memset(to, 0, (size_t)max(n, 0) * sizeo
 
 // The first n of LANES cells, the others 0; nothing past them is read.
 INLINE vec vec_load_part(const real *p, int64_t n) {
-#if defined(OPWRIGHT_F64) && defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) // which sees no masked loads
-    return (vec)_mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), p);
-#elif defined(OPWRIGHT_F64) && defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
-    return (vec)_mm256_maskload_pd(p, (__m256i)(LANE_NUMBERS < n));
+#if defined(OPWRIGHT_64) && defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__) // which sees no masked loads
+    return (vec)_mm512_maskz_loadu_pd((__mmask8)((1u << n) - 1), (const double *)(const void *)p);
+#elif defined(OPWRIGHT_64) && defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
+    return (vec)_mm256_maskload_pd((const double *)(const void *)p, (__m256i)(LANE_NUMBERS < n));
 #elif defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
     return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), (const float *)(const void *)p);
 #elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
@@ -61,10 +61,10 @@ INLINE vec vec_load_part(const real *p, int64_t n) {
 }
 
 INLINE void vec_store_part(real *p, vec v, int64_t n) {
-#if defined(OPWRIGHT_F64) && defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
-    _mm512_mask_storeu_pd(p, (__mmask8)((1u << n) - 1), (__m512d)v);
-#elif defined(OPWRIGHT_F64) && defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
-    _mm256_maskstore_pd(p, (__m256i)(LANE_NUMBERS < n), (__m256d)v);
+#if defined(OPWRIGHT_64) && defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
+    _mm512_mask_storeu_pd((double *)(void *)p, (__mmask8)((1u << n) - 1), (__m512d)v);
+#elif defined(OPWRIGHT_64) && defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
+    _mm256_maskstore_pd((double *)(void *)p, (__m256i)(LANE_NUMBERS < n), (__m256d)v);
 #elif defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
     _mm512_mask_storeu_ps((float *)(void *)p, (__mmask16)((1u << n) - 1), (__m512)v);
 #elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
@@ -74,7 +74,7 @@ INLINE void vec_store_part(real *p, vec v, int64_t n) {
 #endif
 }
 
-#if !defined(OPWRIGHT_F64) // of which there are products only
+#if !defined(OPWRIGHT_64) // of which there are products only
 INLINE vec vec_abs(vec v) { return (vec)((uvec)v & 0x7fffffff); }
 
 // Picks the lanes with the indices `lanes`.
@@ -206,7 +206,7 @@ INLINE void elem_put(elem *p, real x) { *p = x; }
 #endif
 
 // Stores past the caches data that is too large to stay there; `p` is aligned to the vector. stream_end() comes last.
-#if VECTOR_BYTES < 32 || defined(OPWRIGHT_F64) // products store none so
+#if VECTOR_BYTES < 32 || defined(OPWRIGHT_64) // products store none so
 INLINE void elem_stream(elem *p, vec v) { elem_store(p, v); }
 INLINE void stream_end(void) {}
 #else
@@ -243,7 +243,7 @@ INLINE void elem_stream(elem *p, vec v) { _mm_stream_si128((__m128i *)(void *)p,
 
 // A load of LANES neighbouring elements of which only lanes [first, end) exist. The others are 0, and not read. With
 // OPWRIGHT_WINDOWS such a load is as cheap as a full one.
-#if defined(OPWRIGHT_F64) || defined(OPWRIGHT_BYTES)
+#if defined(OPWRIGHT_64) || defined(OPWRIGHT_BYTES)
 #define OPWRIGHT_WINDOWS 0
 #elif defined(__AVX512BW__) && defined(__AVX512VL__)
 #define OPWRIGHT_WINDOWS 1

@@ -1,7 +1,7 @@
 // The names of functions per dtype and instruction set.
 //
-// Compiled with -DOPWRIGHT_F32, -DOPWRIGHT_BF16, -DOPWRIGHT_F16, -DOPWRIGHT_F64 (products only), -DOPWRIGHT_BYTES (products
-// of integers), -DOPWRIGHT_SQUARES or -DOPWRIGHT_DISTANCES (of differences of f32, in place of products), and with
+// Compiled with -DOPWRIGHT_F32, -DOPWRIGHT_BF16, -DOPWRIGHT_F16, -DOPWRIGHT_F64 (products only), -DOPWRIGHT_S64 or
+// -DOPWRIGHT_S32 (of integers, which wrap around; of elements that 32 bits hold), -DOPWRIGHT_BYTES (products of bytes), -DOPWRIGHT_SQUARES or -DOPWRIGHT_DISTANCES (of differences of f32, in place of products), and with
 // -DOPWRIGHT_ISA=avx512 or another.
 
 #ifndef OPWRIGHT_NAMES_H
@@ -19,6 +19,14 @@ typedef uint16_t elem;
 #elif defined(OPWRIGHT_F64)
 #define OPWRIGHT_DTYPE f64
 typedef double elem;
+#elif defined(OPWRIGHT_S64) || defined(OPWRIGHT_S32)
+#if defined(OPWRIGHT_S64)
+#define OPWRIGHT_DTYPE s64
+#else
+#define OPWRIGHT_DTYPE s32
+#endif
+#define OPWRIGHT_INTEGERS
+typedef int64_t elem;
 #elif defined(OPWRIGHT_BYTES)
 #define OPWRIGHT_DTYPE bytes
 typedef uint8_t elem;
@@ -35,9 +43,15 @@ typedef float elem;
 typedef float elem;
 #endif
 
+#if defined(OPWRIGHT_F64) || defined(OPWRIGHT_INTEGERS) // lanes have 64 bits
+#define OPWRIGHT_64
+#endif
+
 // The type of sums, of which vectors are made.
 #if defined(OPWRIGHT_F64)
 typedef double real;
+#elif defined(OPWRIGHT_INTEGERS)
+typedef int64_t real;
 #elif defined(OPWRIGHT_BYTES)
 typedef int32_t real;
 #else
