@@ -7,6 +7,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 from support.generated import FULL, rng
+from support.guarded import guarded
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 
@@ -51,3 +52,59 @@ def test_turned_rows_have_the_cells_of_numpy_in_any_view(tmp_path: Path) -> None
     for name in ("Turned", "Back", "Across"):
         made = (tmp_path / "turned_rows" / "c" / f"{name.lower()}_u8.c").read_text()
         assert "opwright_across_u8" in made, name
+
+
+COPY = """op: Copied
+revision: 1
+summary: A matrix as it stands.
+dims: {a: A, b: B}
+inputs: [{name: x, dims: {X: A, Y: B}}]
+outputs: [{name: y, dims: {X: A, Y: B}}]
+dtypes: [{x: u8, y: u8, accumulate: f32}, {x: bf16, y: bf16, accumulate: f32}, {x: f32, y: f32, accumulate: f32}]
+semantics: {ranges: {a: A, b: B}, steps: ["y[a, b] = x[a, b]"]}
+"""
+JOINED = """op: Joined
+revision: 1
+summary: Rows beside rows.
+dims: {n: N, h: H, a: A, b: B}
+inputs: [{name: x, dims: {X: N, Y: H, Z: A}}, {name: z, dims: {X: N, Y: H, Z: B}}]
+outputs: [{name: y, dims: {X: N, Y: H, Z: A + B}}]
+dtypes: [{x: u8, z: u8, y: u8, accumulate: f32}, {x: f32, z: f32, y: f32, accumulate: f32}]
+semantics: {ranges: {n: N, h: H, a: A, b: B}, steps: ["y[n, h, a] = x[n, h, a]", "y[n, h, A + b] = z[n, h, b]"]}
+"""
+
+
+def test_cells_apart_are_copied_and_nothing_beside_them_is_touched(tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        library, module = package({"copied.yaml": COPY, "joined.yaml": JOINED}, tmp_path, "copied_cells")
+        isas = [isa for isa in serving(module, library.ops[0]) if isa in ("avx512", "avx2")] or ["portable"]
+        for isa in isas:
+            random = rng("cells apart", isa)
+            with instruction_set(module, isa):
+                for kind in (np.uint8, KINDS["bf16"], np.float32):
+                    for step in (2, 3, 4, 5, 8, 9, -1, -2, -3, -4, -8):
+                        for cells in (1, 16, 31, 33, 150):
+                            high = bool(random.integers(2))
+                            whole = random.integers(0, 200, (3 * cells - 1) * abs(step) + 1).astype(kind)
+                            given = guarded(whole, high)[::step]
+                            x = np.lib.stride_tricks.as_strided(
+                                given, (3, cells), (cells * given.strides[0], given.strides[0])
+                            )
+                            assert np.array_equal(module.copied(x), x), (isa, kind, step, cells)
+                            room = guarded(np.zeros_like(whole), high)
+                            out = np.lib.stride_tricks.as_strided(room[::step], x.shape, x.strides)
+                            module.copied(np.ascontiguousarray(x), out=out)
+                            wanted = np.zeros_like(whole)
+                            wanted[::step] = whole[::step]
+                            assert np.array_equal(room, wanted), (isa, kind, step, cells)
+                for kind in (np.uint8, np.float32):
+                    for shape, a, b in (((1, 3), 1, 2), ((2, 70), 33, 40), ((5, 131), 65, 7), ((1, 9), 300, 200)):
+                        x, z = (random.integers(0, 200, (*shape, 2 * cells)).astype(kind) for cells in (a, b))
+                        for p, q in (
+                            (x[..., :a], z[..., :b]),
+                            (x[..., ::2].copy(), z[..., :b].copy()),
+                            (x[::-1, ::-1, ::-2], z[..., ::2]),
+                        ):
+                            for threads in (1, 3):
+                                found = module.joined(p, q, threads=threads)
+                                assert np.array_equal(found, np.concatenate((p, q), 2)), (isa, kind, shape, a, b)

@@ -799,7 +799,66 @@ OPWRIGHT_OUTLINED void opwright_turn_8(const void *from, int64_t step, int64_t n
 // a scale of 500,000 complex numbers in rows of 512 takes 0.66 of its time in f32, 0.29 in bf16
 // (AMD Zen 5, gcc 12.2).
 #define OPWRIGHT_CLOSE 4
+#if defined(__AVX2__)
+// Copies cells of `size` bytes, `by` apart, maybe backwards, 16 bytes at a time, each out of all vectors that they span, and reads
+// nothing before the first one nor behind the last; the number of cells. 641 u8 3 apart take 0.1 of the time (AMD EPYC Zen 4, gcc 12.2).
+static inline int64_t opwright_shuffled(void *to, const void *cells, int64_t by, int64_t n, int64_t size)
+{
+    const int64_t step = by < 0 ? -by : by, count = 16 / size, most = 8 / size;
+    int64_t i = 0;
+    if (step < 2 || step > most || n <= 2 * count) {
+        return 0;
+    }
+    // Where each byte lies among those vectors: cells that run backwards end behind a gap.
+    const __m128i bytes = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m128i parts = _mm_and_si128(bytes, _mm_set1_epi8((int8_t)(size - 1))), begins = _mm_sub_epi8(bytes, parts);
+    const __m128i rises = by < 0 ? _mm_sub_epi8(_mm_set1_epi8(16), begins) : begins;
+    __m128i place = by < 0 ? _mm_sub_epi8(parts, _mm_set1_epi8((int8_t)size)) : parts, places[8];
+    for (int64_t k = 0; k < step; ++k) {
+        place = _mm_add_epi8(place, rises);
+    }
+    for (int64_t k = 0; k < step; ++k) {
+        places[k] = _mm_or_si128(place, _mm_cmpgt_epi8(place, _mm_set1_epi8(15)));
+        place = _mm_sub_epi8(place, _mm_set1_epi8(16));
+    }
+    for (; i + count < n; i += count) {
+        const char *const from = (const char *)cells + (by < 0 ? (i + count - 1) * by - (step - 1) : i * by) * size;
+        __m128i made = _mm_shuffle_epi8(_mm_loadu_si128((const void *)from), places[0]);
+        for (int64_t k = 1; k < step; ++k) {
+            made = _mm_or_si128(made, _mm_shuffle_epi8(_mm_loadu_si128((const void *)(from + 16 * k)), places[k]));
+        }
+        _mm_storeu_si128((void *)((char *)to + i * size), made);
+    }
+    return i;
+}
+#else
+#define opwright_shuffled(to, cells, by, n, size) 0
+#endif
+#define opwright_near_1(to, cells, by, n) opwright_shuffled(to, cells, by, n, 1)
+#define opwright_near_all_1(to, cells, by, n) opwright_near_1(to, cells, by, n)
+
 #if defined(__AVX512BW__)
+// The reverse of bytes; what lies between those `step` apart is not touched.
+static inline int64_t opwright_spread_1(void *to, const void *row, int64_t step, int64_t n)
+{
+    if (step > OPWRIGHT_CLOSE || step < 2) {
+        return 0;
+    }
+    int8_t bytes[64] = {0};
+    __mmask64 some = 0;
+    for (int64_t k = 0; k < 16; ++k) {
+        bytes[k * step] = (int8_t)k;
+        some |= 1ULL << k * step;
+    }
+    const __m512i places = _mm512_loadu_si512(bytes);
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m512i cells = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)((const char *)row + i)));
+        _mm512_mask_storeu_epi8((char *)to + i * step, some, _mm512_shuffle_epi8(cells, places));
+    }
+    return i;
+}
+
 static inline __m512i opwright_iota_2(void)
 {
     return _mm512_set_epi16(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
@@ -987,10 +1046,11 @@ static inline int64_t opwright_spread_4(void *to, const void *row, int64_t step,
 }
 
 #else
-#define opwright_near_2(to, cells, step, n) 0
-#define opwright_near_4(to, cells, step, n) 0
-#define opwright_near_all_2(to, cells, step, n) 0
-#define opwright_near_all_4(to, cells, step, n) 0
+#define opwright_near_2(to, cells, by, n) opwright_shuffled(to, cells, by, n, 2)
+#define opwright_near_4(to, cells, by, n) opwright_shuffled(to, cells, by, n, 4)
+#define opwright_near_all_2(to, cells, by, n) opwright_near_2(to, cells, by, n)
+#define opwright_near_all_4(to, cells, by, n) opwright_near_4(to, cells, by, n)
+#define opwright_spread_1(to, row, step, n) 0
 #define opwright_spread_2(to, row, step, n) 0
 #define opwright_spread_4(to, row, step, n) 0
 #endif
@@ -1015,6 +1075,11 @@ static inline void opwright_clear_rows_1(void *to, int64_t to_row, int64_t to_st
 OPWRIGHT_OUTLINED void opwright_copy_apart_1(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n)
 {
     int64_t i = 0;
+    if (to_step == 1) {
+        i = opwright_near_all_1(to, from, from_step, n);
+    } else if (from_step == 1) {
+        i = opwright_spread_1(to, from, to_step, n);
+    }
     for (; i < n; ++i) {
         memcpy(to + i * to_step * 1, from + i * from_step * 1, 1);
     }
@@ -1397,9 +1462,11 @@ static inline const float *opwright_row_f32(const float *from, int64_t step, int
 
 OPWRIGHT_OUTLINED const float *opwright_landing_f32(const float *from, int64_t step, int64_t n, float *to)
 {
+#if defined(__AVX512BW__)
     if (0 < n && opwright_near_all_4(to, from, step, n) == n) {
         return to;
     }
+#endif
     return opwright_gathered_f32(from, step, n, to);
 }
 
@@ -1681,9 +1748,11 @@ static inline const opwright_bf16 *opwright_row_bf16(const opwright_bf16 *from, 
 
 OPWRIGHT_OUTLINED const opwright_bf16 *opwright_landing_bf16(const opwright_bf16 *from, int64_t step, int64_t n, opwright_bf16 *to)
 {
+#if defined(__AVX512BW__)
     if (0 < n && opwright_near_all_2(to, from, step, n) == n) {
         return to;
     }
+#endif
     return opwright_gathered_bf16(from, step, n, to);
 }
 
@@ -1920,9 +1989,11 @@ static inline const opwright_f16 *opwright_row_f16(const opwright_f16 *from, int
 
 OPWRIGHT_OUTLINED const opwright_f16 *opwright_landing_f16(const opwright_f16 *from, int64_t step, int64_t n, opwright_f16 *to)
 {
+#if defined(__AVX512BW__)
     if (0 < n && opwright_near_all_2(to, from, step, n) == n) {
         return to;
     }
+#endif
     return opwright_gathered_f16(from, step, n, to);
 }
 
@@ -2159,9 +2230,11 @@ static inline const int32_t *opwright_row_s32(const int32_t *from, int64_t step,
 
 OPWRIGHT_OUTLINED const int32_t *opwright_landing_s32(const int32_t *from, int64_t step, int64_t n, int32_t *to)
 {
+#if defined(__AVX512BW__)
     if (0 < n && opwright_near_all_4(to, from, step, n) == n) {
         return to;
     }
+#endif
     return opwright_gathered_s32(from, step, n, to);
 }
 
@@ -2614,7 +2687,7 @@ OPWRIGHT_OUTLINED const int8_t *opwright_gathered_s8(const int8_t *restrict from
         }
         return room;
     }
-    int64_t whole = 0;
+    int64_t whole = opwright_near_1(room, from, step, n); // cells that are copied by vectors
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
@@ -2721,7 +2794,7 @@ OPWRIGHT_OUTLINED void opwright_scattered_s8(const int8_t *restrict row, int8_t 
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    int64_t i = 0;
+    int64_t i = opwright_spread_1(to, row, step, n);
     for (; i < n; ++i) {
         to[i * step] = row[i];
     }
@@ -2850,7 +2923,7 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u8(const uint8_t *restrict fr
         }
         return room;
     }
-    int64_t whole = 0;
+    int64_t whole = opwright_near_1(room, from, step, n); // cells that are copied by vectors
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
@@ -2957,7 +3030,7 @@ OPWRIGHT_OUTLINED void opwright_scattered_u8(const uint8_t *restrict row, uint8_
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    int64_t i = 0;
+    int64_t i = opwright_spread_1(to, row, step, n);
     for (; i < n; ++i) {
         to[i * step] = row[i];
     }
@@ -3086,7 +3159,7 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_boolean(const uint8_t *restri
         }
         return room;
     }
-    int64_t whole = 0;
+    int64_t whole = opwright_near_1(room, from, step, n); // cells that are copied by vectors
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
@@ -3193,7 +3266,7 @@ OPWRIGHT_OUTLINED void opwright_scattered_boolean(const uint8_t *restrict row, u
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    int64_t i = 0;
+    int64_t i = opwright_spread_1(to, row, step, n);
     for (; i < n; ++i) {
         to[i * step] = row[i];
     }
@@ -3322,7 +3395,7 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e4m3(const uint8_t *restri
         }
         return room;
     }
-    int64_t whole = 0;
+    int64_t whole = opwright_near_1(room, from, step, n); // cells that are copied by vectors
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
@@ -3429,7 +3502,7 @@ OPWRIGHT_OUTLINED void opwright_scattered_f8_e4m3(const uint8_t *restrict row, u
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    int64_t i = 0;
+    int64_t i = opwright_spread_1(to, row, step, n);
     for (; i < n; ++i) {
         to[i * step] = row[i];
     }
@@ -3558,7 +3631,7 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e5m2(const uint8_t *restri
         }
         return room;
     }
-    int64_t whole = 0;
+    int64_t whole = opwright_near_1(room, from, step, n); // cells that are copied by vectors
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
@@ -3665,7 +3738,7 @@ OPWRIGHT_OUTLINED void opwright_scattered_f8_e5m2(const uint8_t *restrict row, u
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    int64_t i = 0;
+    int64_t i = opwright_spread_1(to, row, step, n);
     for (; i < n; ++i) {
         to[i * step] = row[i];
     }
@@ -3794,7 +3867,7 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_s4(const uint8_t *restrict fr
         }
         return room;
     }
-    int64_t whole = 0;
+    int64_t whole = opwright_near_1(room, from, step, n); // cells that are copied by vectors
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
@@ -3901,7 +3974,7 @@ OPWRIGHT_OUTLINED void opwright_scattered_s4(const uint8_t *restrict row, uint8_
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    int64_t i = 0;
+    int64_t i = opwright_spread_1(to, row, step, n);
     for (; i < n; ++i) {
         to[i * step] = row[i];
     }
@@ -4030,7 +4103,7 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u4(const uint8_t *restrict fr
         }
         return room;
     }
-    int64_t whole = 0;
+    int64_t whole = opwright_near_1(room, from, step, n); // cells that are copied by vectors
     if (step == 2) { // every second cell, which compilers extract from vectors
         for (int64_t i = whole; i < n; ++i) {
             room[i] = from[2 * i];
@@ -4137,7 +4210,7 @@ OPWRIGHT_OUTLINED void opwright_scattered_u4(const uint8_t *restrict row, uint8_
         opwright_stream((char *)to, (const char *)row, n * (int64_t)sizeof *to);
         return;
     }
-    int64_t i = 0;
+    int64_t i = opwright_spread_1(to, row, step, n);
     for (; i < n; ++i) {
         to[i * step] = row[i];
     }

@@ -88,6 +88,9 @@ class Lowering(Tasks):
         if alone is not None:
             self.close, loop_of_lanes = self.constant("close_", alone[0], "int"), alone[1]
             inner = (If(self.close, tuple(loop_of_lanes)), If(nodes.Unary("!", self.close), inner))
+        letters = [loop.name for name in self.letters_of_tasks() for loop in self.own_loops(name)]
+        if letters and all(map(self.unguarded, self.phase.parts)):
+            self.row_copies = planes.short_rows(self, letters[-1])
         digits, task, total = self.decoded()
         rows = self.grouped(digits, steps)
         if rows is not None:
@@ -99,8 +102,6 @@ class Lowering(Tasks):
             shared: list[Stmt] = [*self.filled(digits), *begins]
             inner = (*self.numbers(), *inner)
             wanted = nodes.names_of((*shared, *inner))
-            if all(map(self.unguarded, self.phase.parts)):
-                self.row_copies = planes.short_rows(self, self.run_letter(digits))
             loop = self.tasks(total, digits, [*(one for one in task if one.name in wanted), *shared], inner)
         known = [*self.declared.values()]
         after = [one for one in known if "block_" in nodes.names(one.value)]

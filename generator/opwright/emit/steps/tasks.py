@@ -41,6 +41,7 @@ from .wholes import again, by_letter, inlined, row_of_table, sunk
 LONG = 2**30  # lanes per block along a row
 FEW = 2  # letters of a block of lanes that are computed from its number instead of being incremented
 NONE = nodes.Unary("-", ONE)  # no lane
+TOGETHER = nodes.integer(64)  # rows that one call copies: calls that write parts of the same lines find them in a cache
 TAPS = 4  # rows of a table of lanes, which lies on the stack: 4 KB each
 
 
@@ -139,7 +140,7 @@ class Tasks(Loops):
 
     def run_letter(self, digits: Sequence[tuple[str, Expr]]) -> str:
         """The letter of tasks that follow one another with the same block of lanes; '' if each is taken alone."""
-        alike = self.blocked and self.counts_on(digits) and digits[-1][0] != "at_"
+        alike = self.counts_on(digits) and digits[-1][0] != "at_" and bool(self.blocked or self.row_copies[1])
         return digits[-1][0] if alike and not self.kept else ""
 
     def in_runs(
@@ -162,14 +163,16 @@ class Tasks(Loops):
         tests, copies = self.row_copies
         each = For(letter, begin, past, sunk(own, (*changing, *body)))
         near = Name("near_")
-        known = [Declare(near.name, nodes.both(tests), "int")] if copies else []
-        rows = (Declare(letter, begin), Declare("rows_", Binary("-", past, begin)), *copies)
+        known = [Declare(near.name, nodes.both(tests), "int")] if tests else []
+        some = Declare("rows_", Call("opwright_min", (Binary("-", past, Name(letter)), TOGETHER)))
+        rows = For(letter, begin, past, (some, *copies), step=TOGETHER)
+        loops: list[Stmt] = [If(near, (rows,)), If(nodes.Unary("!", near), (each,))] if tests else [rows]
         run = (
             Declare(
                 past.name, Call("opwright_min", (extent, Binary("-", Binary("+", begin, Name("end_task_")), task)))
             ),
             *(one for one in begins if one not in changing),
-            *([If(near, rows), If(nodes.Unary("!", near), (each,))] if copies else [each]),
+            *(loops if copies else [each]),
             Assign(task, Binary("-", Binary("-", past, begin), ONE), "+="),
             Assign(begin, ZERO),
             *self.next_task(others, wholes),
@@ -222,7 +225,7 @@ class Tasks(Loops):
 
         Blocks of lanes are long: there a division costs little, and counting takes more code.
         """
-        return len(digits) > (FEW if self.blocked else 1) or bool(self.kept or self.crossing)
+        return len(digits) > (FEW if self.blocked else 1) or bool(self.kept or self.crossing or self.row_copies[1])
 
     def next_task(
         self, digits: Sequence[tuple[str, Expr]], wholes: Mapping[str, Sequence[Declare]]
@@ -285,7 +288,8 @@ class Tasks(Loops):
                 # lanes are few: most often one.
                 rows = bool(digits) and digits[-1][0] == f"{self.lanes.name}_row_"
                 serving = sum(len(self.own_loops(letter)) for letter in self.serving())
-                place = len(digits) - (serving or bool(self.crossing or (len(digits) >= FEW and not rows)))
+                last = self.crossing or self.row_copies[1] or (len(digits) >= FEW and not rows)
+                place = len(digits) - (serving or bool(last))
                 digits.insert(place, ("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
                 after = [Declare(BEGIN.name, Binary("*", Name("at_"), block)), Declare(END.name, end)]
