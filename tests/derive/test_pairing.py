@@ -62,6 +62,29 @@ def test_cells_that_may_be_outside_are_left_to_loops(index: str, changed: dict[s
     assert contractions(**{**EXACT, **changed}, index=index) == 0
 
 
+GRAM = """op: Gram
+revision: 1
+summary: Products of rows.
+dims: {rows: C, cells: T, columns: D}
+inputs:
+  - {name: x, dims: {C: C, T: T}}
+outputs:
+  - {name: dst, dims: {C: C, D: D}}
+dtypes:
+  - {x: f32, dst: f32, accumulate: f32}
+shape: {D: C}
+semantics:
+  ranges: {c: C, d: D, t: T}
+  steps: ["dst[c, d] += x[c, t] * x[d, t] / T"]
+"""
+
+
+def test_a_letter_of_the_output_s_size_walks_the_axis_whose_size_it_is() -> None:
+    (op,) = load_texts({"gram.yaml": GRAM}).ops
+    (product,) = filter(None, (phase.contraction for phase in staged(op).phases))
+    assert {product.left.tensor, product.right.tensor} == {"x"}
+
+
 @pytest.mark.parametrize(
     ("where", "found"),
     [

@@ -6,6 +6,7 @@ In: a generator of random numbers. Out: a spec's text, and inputs of small integ
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ ROWS = (
     ("s32", "s64", "s64"),
     ("s64", "s32", "s64"),
 )
-SHARE = {"twice": 0.15, "unsummed": 0.35, "three": 0.2}
+SHARE = {"twice": 0.15, "unsummed": 0.35, "three": 0.2, "own": 0.3}
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,19 @@ def draw(rng: Rng, op: str) -> Einsum:
         factors[number] += str(rng.choice([*factors[number]]))
     summed = 0.0 if rng.random() < SHARE["unsummed"] else 0.5
     out = "".join(letter for letter in letters if rng.random() >= summed) or letters[0]
-    return einsum(op, [shuffled(rng, factor) for factor in factors], shuffled(rng, out))
+    return einsum(
+        op, [shuffled(rng, factor) for factor in factors], shuffled(rng, out), own=rng.random() < SHARE["own"]
+    )
 
 
-def einsum(op: str, factors: list[str], out: str) -> Einsum:
-    """The spec of an einsum, as a user would write it."""
+def einsum(op: str, factors: list[str], out: str, *, own: bool = False) -> Einsum:
+    """The spec of an einsum, as a user would write it; with sizes of its output's `own` that are those of the inputs."""
     letters = sorted({*"".join(factors)})
+    extents = {c: f"{'O' if own and c in out else ''}{c.upper()}" for c in letters}
+    stated = [(extent, c.upper()) for c, extent in extents.items() if extent != c.upper()]
 
-    def dims(axes: str) -> str:
-        return ", ".join(f"{c.upper()}{number}: {c.upper()}" for number, c in enumerate(axes))
+    def dims(axes: str, named: Mapping[str, str] | None = None) -> str:
+        return ", ".join(f"{c.upper()}{number}: {(named or {}).get(c, c.upper())}" for number, c in enumerate(axes))
 
     def cell(array: str, axes: str) -> str:
         return f"{array}[{', '.join(axes)}]"
@@ -91,15 +96,16 @@ def einsum(op: str, factors: list[str], out: str) -> Einsum:
     text = f"""op: {op}
 revision: 1
 summary: Sums of products, {",".join(factors)}->{out}.
-dims: {{{", ".join(f"size_{c}: {{symbol: {c.upper()}}}" for c in letters)}}}
+dims: {{{", ".join(f"size_{size.lower()}: {{symbol: {size}}}" for size in [*map(str.upper, letters), *(one for one, _ in stated)])}}}
 inputs:
 {inputs}
 outputs:
-  - {{name: dst, dims: {{{dims(out)}}}}}
+  - {{name: dst, dims: {{{dims(out, extents)}}}}}
 dtypes:
 {rows}
+shape: {{{", ".join(f"{one}: {size}" for one, size in stated)}}}
 semantics:
-  ranges: {{{", ".join(f"{c}: {c.upper()}" for c in letters)}}}
+  ranges: {{{", ".join(f"{c}: {extent}" for c, extent in extents.items())}}}
   steps:
     - {cell("dst", out)} {sign} {value}
 """

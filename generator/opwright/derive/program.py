@@ -370,7 +370,14 @@ def _array(op: Op, tensor: Tensor) -> Array:
 
 
 def _axis(op: Op, name: str, extent: Expr) -> Axis:
-    """An axis or a letter; a difference or a rounded quotient that has a name in `let` is known by that name."""
+    """An axis or a letter; a difference or a rounded quotient that has a name in `let` is known by that name.
+
+    A size that is another one, such as that of an output, is known as the other.
+    """
+    for _ in op.lets:
+        let = op.lets.get(extent.id) if isinstance(extent, Name) else None
+        if let is not None and let.value and isinstance(let.value.tree, Name) and kind_of_extent(op, extent) == "one":
+            extent = let.value.tree
     if not isinstance(extent, Name | Number) and not (isinstance(extent, Binary) and extent.op in ("*", "/")):
         named = (Name(symbol) for symbol, let in op.lets.items() if let.value and let.value.tree == extent)
         extent = next(named, extent)
