@@ -107,7 +107,7 @@ def test_cells_that_tiles_begin_are_not_begun_before() -> None:
     (along,) = [text for text in pools if text.startswith("max_pool_backward_f32_0_c(")]
     assert "tile_[i_] = -INFINITY" in along
     assert "] = -INFINITY" not in along.replace("tile_[i_] = -INFINITY", "")
-    assert "diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f" in (folder / "layer_norm_backward_f32.c").read_text()
+    assert "diff_gamma_sum_[c - begin_] = 0.0f" in (folder / "batch_norm_training_backward_f32.c").read_text()
 
 
 def test_sums_of_lanes_that_lie_apart_are_scattered_once(made: Made) -> None:

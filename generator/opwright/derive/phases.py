@@ -36,6 +36,7 @@ from .rewrites.named_cells import at_named, indicated
 from .rewrites.needed import needed
 from .rewrites.pairing import paired
 from .rewrites.respelling import assigned, respelled, unwound
+from .rewrites.row_blocks import block_letter, by_blocks
 from .rewrites.scans import scanned
 from .rewrites.sharing import hoisted, shared
 from .rewrites.turning import turned
@@ -148,7 +149,7 @@ def staged(op: Op) -> Staged:
     found = at_named(looked_up(picked(found, op), op))
     found = accumulating(assigned(summed_first(found), once), outputs)
     found = scanned(bordered(respelled(found), op))
-    found = hoisted(paired(masked(beforehand(found))))
+    found = hoisted(by_blocks(paired(masked(beforehand(found)))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
@@ -164,7 +165,10 @@ def _with_lanes(op: Op, found: Program, phase: Phase) -> Phase:
     """A phase with the letters that its lanes may run along."""
     lanes = lane_letters(op, found, phase.parts, phase.own)
     whole = phase.contraction or phase.copies or phase.finishes
-    views = () if whole else view_letters(found, phase.parts, phase.own, lanes)
+    block = block_of_tasks(found, phase)
+    if block and found.letters[block].kind == "run":  # whose lanes are no whole blocks
+        lanes = tuple(letter for letter in lanes if letter != block)
+    views = () if whole or block else view_letters(found, phase.parts, phase.own, lanes)
     return dataclasses.replace(phase, lanes=(*lanes, *views), views=views)
 
 
@@ -206,9 +210,16 @@ def place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
         return None
     for number, index in enumerate(read.indices):
         digits = found.digits(read.tensor, number, index) or ()
-        if found.walks(read.tensor, number, index) == letter or letter in digits:
+        walked = found.walks(read.tensor, number, index), block_letter(found, index), *digits
+        if letter in walked:
             return number, index
     return None
+
+
+def block_of_tasks(found: Program, phase: Phase) -> str | None:
+    """The letter of tasks that have sums by blocks."""
+    places = (block_letter(found, index) for part in phase.parts for index in part.target.indices)
+    return next((letter for letter in places if letter in phase.own), None)
 
 
 def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from ...derive.algebra.inside import neutral
 from ...derive.narrow import dtype_of
-from ...derive.phases import Phase, Staged, staged
+from ...derive.phases import Phase, Staged, block_of_tasks, staged
 from ...derive.program import Part
 from ...derive.rewrites.growing import growing
 from ...derive.rewrites.parted import parted
+from ...derive.rewrites.row_blocks import one_block
 from ...derive.variants import ISAS, row_name
 from ...language import expr
 from ...language.dtypes import DTYPES
@@ -212,6 +213,9 @@ def _product(op: Op, row: dict[str, str], name: str, number: int, sums: list[str
 def _function(op: Op, row: dict[str, str], name: str, number: int, letter: str | None) -> PhaseFunction:
     found, phase = staged(op).along(number, letter)
     found, phase = growing(op, found, phase, row, letter, Lowering(op, row, found, phase, letter).is_number)
+    if letter and block_of_tasks(found.program, phase) == letter:
+        program, parts = one_block(found.program, phase.parts, letter)
+        found, phase = replace(found, program=program), replace(phase, parts=parts)
     lowering = Lowering(op, row, found, phase, letter)
     own = f"{name}_{number}{f'_{letter}' if letter else ''}"
     made = _named(op, row, lowering, own)

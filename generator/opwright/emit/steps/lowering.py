@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...derive.lanes import moved
-from ...derive.phases import Phase, Staged, staged
+from ...derive.phases import Phase, Staged, block_of_tasks, staged
 from ...derive.picking import scatters
 from ...derive.program import INITIAL, Formula, Part, chosen_by, only_for
 from ...derive.rewrites.accumulating import plain
+from ...derive.rewrites.row_blocks import ROWS, block_letter, row_number
 from ...language import expr
 from ...language.expr import Read
 from ...language.model import Op
@@ -371,20 +372,27 @@ class Lowering(Tasks):
         if part.operator == "set" and not guarded and plain(self.program, part):
             return ()
         indices: list[expr.Expr] = []
+        block = block_of_tasks(self.program, self.phase)
         for number, index in enumerate(part.target.indices):
             walker = self.program.walks(array.name, number, index)
             digits, axis = {*(self.program.digits(array.name, number, index) or ())}, array.axes[number]
-            name = index if digits & {*self.phase.own} else expr.Name(walker or axis.name)
+            whole = index if block and block_letter(self.program, index) == block else expr.Name(walker or axis.name)
+            name = index if digits & {*self.phase.own} else whole
             indices.append(expr.Number(0) if axis.kind == "ones" else name)
+        known = {*self.phase.own, *self.block_number()}
         cell = Read(array.name, tuple(indices))
         body: tuple[Stmt, ...] = (
             Assign(self.element(cell), self.values_of(array.name).number(INITIAL[part.operator]), source=part.source),
         )
         names = [name for index in indices for name in self.program.letters if name in expr.names(index)]
-        loops = [loop for n in names if n not in self.phase.own for loop in self.loops_of(self.program.letters[n])]
+        loops = [loop for n in names if n not in known for loop in self.loops_of(self.program.letters[n])]
         if self.lanes is not None and self.lanes.name in names:
             body = (For(self.lane_name(), *self.lane_span(Bounds()), body, source=part.source),)
-        return self.looped(loops, Bounds(), body, part.source)
+        made = self.looped(loops, Bounds(), body, part.source)
+        if block is None or self.block_number() or block not in (block_letter(self.program, one) for one in indices):
+            return made
+        first = Binary("%", self.scalar(row_number(self.program.letters[block])), self.scalar(ROWS))
+        return (If(Binary("==", first, ZERO), made, source=part.source),)
 
     def update(self, part: Part, value: expr.Expr) -> tuple[Stmt, ...]:
         """One cell of a step."""

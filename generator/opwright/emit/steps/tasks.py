@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from ...derive.phases import Phase, Staged
+from ...derive.phases import Phase, Staged, block_of_tasks
 from ...derive.program import INITIAL, Part
+from ...derive.rewrites.row_blocks import ROWS, SUFFIX
 from ...derive.rewrites.turning import kept
 from ...language import expr
 from ...language.model import Op
@@ -217,8 +218,21 @@ class Tasks(Loops):
     def span_of_tasks(self, total: Expr) -> list[Declare]:
         """The number of tasks, and the first of a part and the one past its last."""
         part, parts, number = Name("part_"), Name("parts_"), Name("total_")
-        begin, past = (Call("opwright_share", (number, at, parts)) for at in (part, Binary("+", part, ONE)))
+        whole = None if self.block_number() else self.rows_of_block()
+        shared: Expr = number if whole is None else Call("opwright_ceil_div", (number, whole))
+        begin, past = (Call("opwright_share", (shared, at, parts)) for at in (part, Binary("+", part, ONE)))
+        if whole is not None:
+            begin, past = (Call("opwright_min", (Binary("*", at, whole), number)) for at in (begin, past))
         return [Declare("total_", total), Declare("first_task_", begin), Declare("end_task_", past)]
+
+    def rows_of_block(self) -> Expr | None:
+        """How many tasks have sums by blocks together; None if they have no such sums."""
+        return self.scalar(ROWS) if block_of_tasks(self.program, self.phase) else None
+
+    def block_number(self) -> tuple[str, ...]:
+        """The letter that is the number of a task, where its lanes are the rows of such a block."""
+        row = block_of_tasks(self.program, self.phase)
+        return (f"{row}{SUFFIX}",) if row and self.lanes is not None and self.lanes.name == row else ()
 
     def counts_on(self, digits: Sequence[tuple[str, Expr]]) -> bool:
         """Whether the letters of a task follow from those of the one before, not from its number.
@@ -283,7 +297,8 @@ class Tasks(Loops):
             if self.blocked:
                 along, others = self.along(), nodes.chain("*", [extent for _, extent in digits], ONE)
                 plain = Call("opwright_block", (along, others, Name("parts_"), maximum))
-                block = self.constant("block_", joined.block(self, along, repeats.block(self, maximum, plain)))
+                rows_of_block = self.rows_of_block() or joined.block(self, along, repeats.block(self, maximum, plain))
+                block = self.constant("block_", rows_of_block)
                 # Tasks that follow one another have the same block where letters are counted. Rows of the letter of
                 # lanes are few: most often one.
                 rows = bool(digits) and digits[-1][0] == f"{self.lanes.name}_row_"
@@ -293,6 +308,7 @@ class Tasks(Loops):
                 digits.insert(place, ("at_", self.constant("blocks_", Call("opwright_ceil_div", (along, block)))))
                 end = Call("opwright_min", (Binary("+", BEGIN, block), along))
                 after = [Declare(BEGIN.name, Binary("*", Name("at_"), block)), Declare(END.name, end)]
+                after += [Declare(name, Name("at_")) for name in self.block_number()]
                 digits, after = joined.grouped(self, digits, after)
             elif self.laned_rows:
                 self.constant("block_", maximum)

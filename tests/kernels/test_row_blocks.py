@@ -1,0 +1,78 @@
+"""Sums over rows beside sums of each row, which blocks of rows make: kernels and the interpreter agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from opwright.derive.phases import block_of_tasks, staged
+from opwright.oracle.run_steps import compute_steps
+from support.generated import FULL, rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, serving
+from support.step_verdicts import first_disagreement
+
+CALLS = 30 if FULL else 8
+SPEC = """op: {name}
+revision: 1
+summary: Sums of rows, and over rows.
+dims: {{rows: {rows}, cells: {cells}}}
+inputs:
+  - {{name: src, dims: {{N: N, C: C}}}}
+  - {{name: other, dims: {{N: N, C: C}}}}
+  - {{name: gamma, dims: {{C: C}}}}
+outputs:
+  - {{name: dst, dims: {{N: N, C: C}}}}
+  - {{name: along, dims: {{C: C}}}}
+  - {{name: most, dims: {{C: C}}}}
+dtypes:
+  - {{src: {kind}, other: {kind}, gamma: {kind}, dst: {kind}, along: {kind}, most: {kind}, accumulate: {sums}}}
+semantics:
+  ranges: {{n: N, c: C}}
+  steps:
+    - level[n] += src[n, c] * gamma[c]
+    - along[c] += src[n, c] * other[n, c]
+    - most[c] max= src[n, c]
+    - slope[n] += src[n, c] * other[n, c]
+    - dst[n, c] = other[n, c] - level[n] + slope[n] * src[n, c]
+"""
+RUNS = {"one": "{symbol: %s}", "run": "{symbol: %s, run: true}"}
+CASES = [("one", "one", "f32"), ("one", "one", "bf16"), ("one", "run", "s32"), ("run", "one", "f64")]
+
+
+def text(rows: str, cells: str, kind: str) -> str:
+    sums = {"s32": "s64", "f64": "f64"}.get(kind, "f32")
+    return SPEC.format(name="BothWays", rows=RUNS[rows] % "N", cells=RUNS[cells] % "C", kind=kind, sums=sums)
+
+
+@pytest.mark.parametrize("case", CASES, ids=" ".join)
+def test_sums_over_rows_and_of_each_row_agree_with_the_interpreter(case: tuple[str, str, str], tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        library, module = package({"both.yaml": text(*case)}, tmp_path, f"both_{'_'.join(case)}")
+        (op,) = library.ops
+        found = staged(op)
+        assert [phase for phase in found.phases if block_of_tasks(found.program, phase)], "no rows are read once"
+        for isa in serving(module, op)[: None if FULL else 2]:
+            with instruction_set(module, isa):
+                assert first_disagreement(module, op, rng(isa, *case), CALLS, Counter[str]()) is None
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_blocks_of_rows_have_the_same_bits_for_every_number_of_threads(turned: bool, tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        library, module = package({"both.yaml": text("one", "one", "f32")}, tmp_path, f"threads_{turned}")
+        for rows, cells in ((700, 33), (7, 600), (40_000, 3)):
+            random = rng(rows, turned)
+            src, other = (random.standard_normal((rows, cells)).astype(np.float32) for _ in range(2))
+            given = [np.asfortranarray(array) if turned else array for array in (src, other)]
+            gamma = random.standard_normal(cells).astype(np.float32)
+            made = [[one.tobytes() for one in module.both_ways(*given, gamma, threads=n)] for n in (1, 2, 3, 5)]
+            assert all(one == made[0] for one in made)
+            for found, wanted in zip(
+                module.both_ways(*given, gamma),
+                compute_steps(library.ops[0], [*given, gamma], {}).values(),
+                strict=True,
+            ):
+                assert np.allclose(found, wanted, rtol=1e-4, atol=1e-2)
