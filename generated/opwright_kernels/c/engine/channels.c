@@ -312,7 +312,7 @@ static void row_of_tiles(const block *b, operands *o, const phase *rows, int64_t
         return;
     o->runs = b->runs;
     o->scalar_row = scalar_row(p);
-    o->out_row = p->with_taps * pixel_out;
+    o->out_row = w->out_step * pixel_out;
     if (before)
         o->bias = before, o->bias_row = w->out_step * width * LANES;
     const unit *base = unit_at(b->base, (columns->offset - b->low_column) * pixel_bytes(p));
@@ -419,67 +419,45 @@ static bool row_has_taps(const block *b, int64_t row) {
     return first < last && b->depth_first < b->depth_last;
 }
 
-INLINE vec either(uvec which, vec a, vec b) { return (vec)(((uvec)a & which) | ((uvec)b & ~which)); }
-
-// Outputs [x, end) of one channel: the first `columns` come from the columns with taps; `alone` is stored between
-// and after them.
-INLINE void spread_part(const call *c, const float *from, int64_t columns, vec alone, sum_cell *to, int64_t x, int64_t end,
-                        bool streamed) {
-    const int64_t step = c->p.s.axes[2].out_step, with_taps = c->p.with_taps;
-    const ivec lane = LANE_NUMBERS;
-    int64_t r = x;
-    if (x < columns)
-        r = x % step, from += x / step * with_taps;
-    for (; x < min(end, columns); x += LANES) {
-        const pattern *pick = &c->patterns[r];
-        const ivec there = (pick->lanes >= 0) & (lane < (int32_t)min(columns - x, LANES));
-        const vec v = either((uvec)there, vec_pick(vec_load(from + pick->first), pick->lanes & (LANES - 1)), alone);
-        if (end - x < LANES)
-            sum_store_part(to + x, v, end - x);
-        else if (streamed)
-            sum_stream(to + x, v);
-        else
-            sum_store(to + x, v);
-        for (r += LANES; r >= step; r -= step)
-            from += with_taps;
-    }
-    for (; x + LANES <= end; x += LANES)
-        streamed ? sum_stream(to + x, alone) : sum_store(to + x, alone);
-    if (x < end)
-        sum_store_part(to + x, alone, end - x);
-}
-
-// All `total` of them. Only whole lines are stored past the caches.
-static void spread_line(const call *c, const float *from, int64_t columns, int64_t total, vec alone, sum_cell *to) {
+// `count` sums, `step` from one to the next, which is 0 or 1. If `streamed`, whole lines are stored past the caches.
+INLINE void put_line(sum_cell *to, const float *from, int64_t step, int64_t count, bool streamed) {
     enum { LINE = 64 / sizeof(sum_cell) };
-    const int64_t head = c->streamed ? min(total, -(int64_t)((uintptr_t)to / sizeof(sum_cell)) & (LINE - 1)) : 0;
-    const int64_t past = c->streamed ? head + (total - head) / LINE * LINE : 0;
-    spread_part(c, from, columns, alone, to, 0, head, false);
-    spread_part(c, from, columns, alone, to, head, past, true);
-    spread_part(c, from, columns, alone, to, past, total, false);
+    const int64_t head = streamed ? min(count, -(int64_t)((uintptr_t)to / sizeof *to) & (LINE - 1)) : 0;
+    const int64_t past = streamed ? head + (count - head) / LINE * LINE : head;
+    for (int64_t x = 0; x < head; x += LANES)
+        sum_store_part(to + x, vec_load(from + x * step), min(LANES, head - x));
+    for (int64_t x = head; x < past; x += LANES)
+        sum_stream(to + x, vec_load(from + x * step));
+    for (int64_t x = past; x < count; x += LANES)
+        store_line(to + x, 1, vec_load(from + x * step), count - x);
 }
 
-// `with_taps` rows of the buffer, one or none, `[column with taps][lane]`, to the output's columns, with the bias
-// between, and `empty` rows of bias behind.
-static void finish_spread(const block *b, sum_cell *out, int64_t columns, int64_t lanes, int64_t width, const float *bias,
-                          int64_t with_taps, int64_t empty) {
-    const plan *p = &b->c->p;
-    const solve *s = &p->s;
-    const int64_t pitch = width * LANES, line = line_of(p), compact = columns_with_taps(p, columns);
-    const int64_t contiguous = s->out_x[1] == columns ? with_taps + empty : 1; // rows
+// `rows` rows of the bias of each channel.
+static void fill_rows(const block *b, sum_cell *out, int64_t rows, int64_t columns, int64_t lanes, const float *bias) {
+    const solve *s = &b->c->p.s;
+    const int64_t together = s->out_x[1] == columns ? rows : 1;
+    float same[LANES];
+    for (int64_t l = 0; l < lanes; l++) {
+        vec_store(same, vec_splat(bias[l]));
+        for (int64_t row = 0; row < rows; row += together)
+            put_line(out + l * s->out_c + row * s->out_x[1], same, 0, together * columns, b->c->streamed);
+    }
+}
+
+// A row of the buffer, past the caches.
+static void finish_streamed(const block *b, sum_cell *out, int64_t columns, int64_t lanes, int64_t pitch) {
+    const int64_t line = line_of(&b->c->p);
     for (int64_t l = 0; l < lanes; l += LANES) {
-        for (int64_t x = 0; with_taps > 0 && x < compact; x += LANES) {
+        for (int64_t x = 0; x < columns; x += LANES) {
             vec v[LANES];
             UNROLL for (int64_t i = 0; i < LANES; i++)
-                v[i] = i < compact - x ? vec_load(b->buffer + (x + i) * pitch + l) : (vec){0};
+                v[i] = i < columns - x ? vec_load(b->buffer + (x + i) * pitch + l) : (vec){0};
             vec_transpose(v);
             UNROLL for (int64_t i = 0; i < LANES; i++)
                 vec_store(b->line + i * line + x, v[i]);
         }
         for (int64_t i = 0; i < min(LANES, lanes - l); i++)
-            for (int64_t row = 0; row < with_taps + empty; row += contiguous)
-                spread_line(b->c, b->line + i * line, row < with_taps ? columns : 0, contiguous * columns, vec_splat(bias[l + i]),
-                            out + (l + i) * s->out_c + row * s->out_x[1]);
+            put_line(out + (l + i) * b->c->p.s.out_c, b->line + i * line, 1, columns, true);
     }
 }
 
@@ -538,40 +516,40 @@ static void panel_of_block(const block *b, int64_t panel, const unit *weights) {
     const bool begun = b->first_channel > 0, done = b->last_channel == p->channels;
     int64_t buffered_rows = 0; // rows in the buffer
     float *sums = b->sums + (panel - b->first_panel) * p->panel_sums - column_first * width * LANES;
-    int64_t spread = 0; // the first row not stored to the output yet
+    int64_t filled = 0; // the first row that is not filled
     for (int64_t q = first_q; q < end; q += p->spacing)
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++, sums += pitch) {
             const int64_t row = q * h->out_step + r;
-            if (p->spread && row < spread)
+            if (row < filled)
                 continue;
             const phase rows = phase_of(h, r, s->backward);
             sum_cell *out = image + row * s->out_x[1];
-            const bool with_taps = !p->spread || row_has_taps(b, row);
+            if (p->empty_rows && !row_has_taps(b, row)) {
+                for (filled = row + 1; p->spacing == 1 && filled <= last && !row_has_taps(b, filled);)
+                    filled++;
+                fill_rows(b, out + column_first, filled - row, column_last - column_first, lanes, o.bias);
+                continue;
+            }
             // Rows that are finished later start at the buffer's first column.
             const int64_t before = p->stacked ? b->plane * h->out + row : p->interleaved ? q : buffered_rows;
             void *to = !done       ? sums
                        : p->direct ? (void *)out
-                                   : b->buffer + before * pitch - b->column0 * p->with_taps * width * LANES;
+                                   : b->buffer + before * pitch - b->column0 * w->out_step * width * LANES;
             const int64_t pixel_out = p->direct && done ? s->out_x[2] : width * LANES;
             o.elements = p->direct && done, o.streamed = b->c->streamed && p->direct && done;
             // Lines of many planes, which the hardware does not prefetch: without a software prefetch, finishing 320
             // channels to 1280 of 7x7 took 3 times as long.
-            if (done && !p->direct && !p->stacked && !p->spread && s->out_x[2] == 1)
+            if (done && !p->direct && !p->stacked && p->line_bytes == 0 && s->out_x[2] == 1)
                 for (int64_t l = 0; l < lanes; l++)
                     for (int64_t x = column_first; x < column_last; x += 64 / (int64_t)sizeof(elem))
                         __builtin_prefetch(out + l * s->out_c + x, 1);
-            for (int64_t pw = 0, place = 0; pw < w->out_step && with_taps; pw++) {
+            for (int64_t pw = 0; pw < w->out_step; pw++) {
                 const phase columns = phase_of(w, pw, s->backward);
-                if (p->spread && columns.taps == 0)
-                    continue;
-                row_of_tiles(b, &o, &rows, q, &columns, width, out_at(&o, to, place++ * pixel_out), pixel_out,
+                row_of_tiles(b, &o, &rows, q, &columns, width, out_at(&o, to, pw * pixel_out), pixel_out,
                              begun ? sums + pw * width * LANES : NULL);
             }
-            if (p->spread) {
-                for (spread = row + 1; p->spacing == 1 && spread <= last && !row_has_taps(b, spread);)
-                    spread++;
-                finish_spread(b, out + column_first, column_last - column_first, lanes, width, o.bias, with_taps,
-                              spread - row - with_taps);
+            if (p->line_bytes > 0 && c->streamed) {
+                finish_streamed(b, out + column_first, column_last - column_first, lanes, width * LANES);
                 continue;
             }
             if (!done || p->direct || p->interleaved || p->stacked || (++buffered_rows < p->finished_rows && row < last))
@@ -734,7 +712,7 @@ static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *probl
     if (finished && !has_lines(problem, solve == OPWRIGHT_X))
         return -1;
     plan_of(&p, &own, solve == OPWRIGHT_X, workers, finished);
-    return p.bias_bytes + p.positions_bytes + p.spread_bytes + p.weights_bytes + p.precopied_bytes +
+    return p.bias_bytes + p.positions_bytes + p.weights_bytes + p.precopied_bytes +
            max(1, workers) * worker_bytes(&p);
 }
 
@@ -746,15 +724,12 @@ static void solve_channels(opwright_solve solve, const opwright_problem *problem
     const plan *p = &c.p;
     c.biases = scratch;
     c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
-    c.patterns = (pattern *)(void *)((char *)c.positions + p->positions_bytes);
-    c.packed = (unit *)(void *)((char *)c.patterns + p->spread_bytes);
+    c.packed = (unit *)(void *)((char *)c.positions + p->positions_bytes);
     c.precopied = (unit *)(void *)((char *)c.packed + p->weights_bytes);
     c.workers = (char *)c.precopied + p->precopied_bytes;
     c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
     const int64_t tap = p->line ? p->s.reduced : p->channels * UNIT_CHANNELS;
     list_positions(&p->s, p->row_taps * UNIT_CHANNELS, tap, c.positions);
-    if (p->spread)
-        list_patterns(p, c.patterns);
     for (int32_t k = 0; p->shared_groups > 1 && k < p->picked; k++)
         for (int i = 0; i < LANES; i++)
             c.picks[k][i] = (int32_t)(min(i / p->s.lanes, p->shared_groups - 1) * p->picked) + k;

@@ -62,8 +62,7 @@ typedef struct plan {
     bool interleaved;      // neighbours in memory are pixels of neighbouring rows, and a block has all rows
     bool direct;           // tiles store to the output directly
     bool streamed;         // the output is stored past the caches, where it is aligned
-    bool spread;           // some columns or rows of output have no taps, and none in the buffer
-    int64_t with_taps;           // of the phases of columns, those with a place in the buffer
+    bool empty_rows;       // some rows of output have no taps, and are filled with the bias
     bool padded;           // rows have zeros beside them, which tiles multiply
     int64_t divisor;       // of the distances between the rows of input that a block needs: the others are not copied
     bool stacked;          // images are used as columns
@@ -80,8 +79,8 @@ typedef struct plan {
     int64_t chunk, chunks; // of the reduced channels: a step copies one and adds its products before the next
     int64_t part_channels; // of a part that a sink takes, 0 without one: those of a panel,
     bool whole_pixels;     // or all panels of a task
-    int64_t rows_bytes, precopied_bytes, runs_bytes, buffer_bytes, part_bytes, line_bytes, sums_bytes, panel_bytes, bias_bytes,
-        positions_bytes, spread_bytes, weights_bytes;
+    int64_t rows_bytes, precopied_bytes, runs_bytes, buffer_bytes, line_bytes, part_bytes, sums_bytes, panel_bytes, bias_bytes,
+        positions_bytes, weights_bytes;
 } plan;
 
 INLINE bool is_rest(const plan *p, int64_t panel) { return p->rest > 0 && panel == p->panels - 1; }
@@ -196,18 +195,11 @@ static int64_t copied_bytes(const plan *p) {
     return p->copied ? whole_lines(p->s.axes[0].taps * p->slots * row_units(p) * 4) : 0;
 }
 
-// The phases before r that have taps.
-static int64_t phases_with_taps(const axis *a, int64_t r, bool backward) {
-    int64_t with_taps = 0;
-    for (int64_t i = 0; i < r; i++)
-        with_taps += phase_of(a, i, backward).taps > 0;
-    return with_taps;
-}
-
-// The columns of `count` that have a place in the buffer, where the first one is of the first phase.
-static int64_t columns_with_taps(const plan *p, int64_t count) {
-    const axis *w = &p->s.axes[2];
-    return p->spread ? count / w->out_step * p->with_taps + phases_with_taps(w, count % w->out_step, p->s.backward) : count;
+static bool has_empty_phases(const axis *a, bool backward) {
+    for (int64_t r = 0; r < a->out_step; r++)
+        if (phase_of(a, r, backward).taps == 0)
+            return true;
+    return false;
 }
 
 INLINE int64_t step_outputs(const plan *p) {
@@ -265,27 +257,9 @@ static void precopy_input(plan *p) {
     p->precopied_bytes = bytes;
 }
 
-// For a vector of neighbouring outputs that begins with some phase: their columns in the buffer, counted from `first`,
-// the column of the first phase; -1 for those without one.
-typedef struct pattern {
-    ivec lanes;
-    int64_t first;
-} pattern;
-
-// From a channel to the next of a row's columns that have taps.
+// From a channel to the next of a row of sums that is turned before it is stored.
 INLINE int64_t line_of(const plan *p) {
-    const int64_t columns = columns_with_taps(p, min(p->s.axes[2].out, p->columns * p->s.axes[2].out_step));
-    return ceil_div(columns, LANES) * LANES + LANES;
-}
-
-static void list_patterns(const plan *p, pattern *patterns) {
-    const axis *w = &p->s.axes[2];
-    for (int64_t r = 0; r < w->out_step; r++) {
-        int32_t with_taps = 0;
-        patterns[r].first = phases_with_taps(w, r, p->s.backward);
-        for (int64_t lane = 0; lane < LANES; lane++)
-            patterns[r].lanes[lane] = phase_of(w, (r + lane) % w->out_step, p->s.backward).taps > 0 ? with_taps++ : -1;
-    }
+    return round_up(min(p->s.axes[2].out, p->columns * p->s.axes[2].out_step), LANES) + LANES;
 }
 
 // From a pixel's sums of all images to the next one's.
@@ -392,23 +366,18 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const bool planes = p->shared_groups == 1 && !p->line && !p->interleaved && p->column_blocks == 1;
     p->contiguous = planes && s->in_c != 1 && s->in_x[2] == 1 && s->in_x[1] == w->in && w->in % LANES != 0 &&
                 w->in < SHORT_ROW && p->divisor == 1;
-    p->with_taps = w->out_step;
-    for (int a = 0; a < 3 && s->out_c != 1 && s->out_x[2] == 1 && p->chunks == 1; a++)
-        p->spread |= phases_with_taps(&s->axes[a], s->axes[a].out_step, backward) < s->axes[a].out_step;
-    if (p->spread)
-        p->with_taps = phases_with_taps(w, w->out_step, backward);
-    const bool whole_rows = !p->interleaved && !p->spread && p->spacing == 1 && p->column_blocks == 1;
+    for (int a = 0; a < 2 && s->out_c != 1 && s->out_x[2] == 1 && p->chunks == 1; a++)
+        p->empty_rows |= has_empty_phases(&s->axes[a], backward);
+    const bool whole_rows = !p->interleaved && !p->empty_rows && p->spacing == 1 && p->column_blocks == 1;
     const bool short_lines = s->out_c != 1 && s->out_x[2] == 1 && s->out_x[1] == w->out && w->out % LANES != 0;
     p->finished_rows = whole_rows && short_lines ? max(1, FINISHED_COLUMNS / w->out) : 1;
 
     p->rows_bytes = p->precopied ? 0 : copied_bytes(p);
     p->runs_bytes = whole_lines(taps * (int64_t)sizeof(run));
     const int64_t outputs = min(w->out, p->columns * w->out_step) * (p->interleaved ? h->out : p->finished_rows); // at once
-    p->buffer_bytes = p->direct ? 0 : whole_lines(columns_with_taps(p, outputs) * p->wide * LANES * 4);
+    p->buffer_bytes = p->direct ? 0 : whole_lines(outputs * p->wide * LANES * 4);
     if (p->stacked && !p->direct)
         p->buffer_bytes = whole_lines(d->out * h->out * stacked_pitch(p, p->wide) * 4);
-    p->line_bytes = p->spread ? line_of(p) * LANES * 4 : 0;
-    p->spread_bytes = p->spread ? whole_lines(w->out_step * (int64_t)sizeof(pattern)) : 0;
     p->panel_bytes = p->own ? whole_lines(p->panel_units * p->wide * 4) : 0;
     p->panel_sums = p->chunks > 1 ? step_outputs(p) * p->wide * LANES : 0;
     p->sums_bytes = whole_lines(ceil_div(p->panels, p->groups_of_panels) * p->panel_sums * 4);
@@ -416,7 +385,8 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     p->positions_bytes = whole_lines(taps * (int64_t)sizeof(int64_t));
     p->weights_bytes = p->own ? 0 : whole_lines(p->groups * p->panel_units * group_width(p) * 4);
     p->streamed = p->streamed && (!p->padded || (!p->own && p->weights_bytes <= SEARCHED_BYTES));
-    p->streamed |= !finished && p->spread && p->shared_groups == 1 && large;
+    p->streamed |= !finished && p->empty_rows && p->shared_groups == 1 && large;
+    p->line_bytes = p->streamed && p->empty_rows ? whole_lines(line_of(p) * LANES * 4) : 0;
     if (p->whole_pixels && p->groups_of_panels > 1)
         p->part_channels = min(p->lanes, ceil_div(p->panels, p->groups_of_panels) * p->wide * LANES);
     if (finished)
@@ -439,7 +409,6 @@ typedef struct call {
     unit *packed, *precopied;
     float *biases;
     int64_t *positions;
-    pattern *patterns;
     ivec picks[LANES]; // of the lanes of groups that share a vector: where their unit is, for each of `picked`
     char *workers;
     bool finite; // all weights are known to be finite

@@ -1,13 +1,13 @@
 // y and x over width lanes: the vectors are neighbouring columns of output, the scalars weights.
 //
 // For outputs of few channels, for which channel lanes would stay empty, and for products without taps in a layout with
-// contiguous columns, which needs no transposition. A vector holds LANES outputs of one phase of phases.h;
-// the rows of a tile are output channels or, where there are fewer channels than phases, phases that reach the same
-// inputs. Weights are packed `[group][output channel][tap][reduced channel]`, or `[...][reduced channel][tap of the
-// row]` if a row has more taps than channels; input is copied `[plane][row][column % step][channel]
-// [column / step]`, a row when the first row of output needs it and over one that is no longer needed, or read in
-// place. A task is a block of rows and columns of one image and group, and if these are few a share of its output
-// channels. Loop order: rows, phases, groups of tile rows, columns.
+// contiguous columns, which needs no transposition. A vector holds LANES outputs of one phase of phases.h; the rows of a tile
+// are output channels. (Phases that reach the same inputs, where there are fewer channels than phases, took 1.0 to 1.7 times as
+// long: AMD EPYC, Zen 4, f32.) Weights are packed `[group][output channel][tap][reduced channel]`, or
+// `[...][reduced channel][tap of the row]` if a row has more taps than channels; input is copied
+// `[plane][row][column % step][channel][column / step]`, a row when the first row of output needs it and over one that is no
+// longer needed, or read in place. A task is a block of rows and columns of one image and group, and if these are few a share of
+// its output channels. Loop order: rows, phases, groups of tile rows, columns.
 //
 // Short sums to many channels in contiguous rows cost less than storing them and listing their runs. All input of
 // a block is copied first, steps are listed once for all rows with all taps, and rows are innermost, so that stores are
@@ -41,11 +41,9 @@ enum {
 typedef struct plan {
     solve s;
     int64_t channels; // reduced, in units
-    bool phases;      // rows of a tile are phases
-    bool in_turns;    // they are not, and a row of output alternates between phases
+    bool in_turns;    // a row of output alternates between phases
     bool along_taps;  // runs go along the taps of a row, not along the channels
     bool brief;       // a tile's sums are steps, not runs, and its rows of output follow each other
-    bool streamed;    // the output is stored past the caches, where it is aligned
     bool padded;      // rows have zeros beside them
     bool copied, in_place;
     int64_t channel_space;      // of a tap's packed weights, in units
@@ -75,8 +73,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
     const solve *s = &p->s;
     const axis *d = &s->axes[0], *h = &s->axes[1], *w = &s->axes[2];
     p->channels = ceil_div(s->reduced, UNIT_CHANNELS);
-    p->phases = w->out_step > s->lanes;
-    p->in_turns = !p->phases && w->out_step > 1 && s->out_x[2] == 1;
+    p->in_turns = w->out_step > 1 && s->out_x[2] == 1;
     const int64_t taps = d->taps * h->taps * w->taps;
     // Contiguous whole units are rows of scalars already.
     p->in_place = taps == 1 && sizeof(elem) * UNIT_CHANNELS == sizeof(unit) && s->w_reduced == 1 &&
@@ -88,7 +85,7 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
                h->out_step == 1 && w->out_step == 1 && w->out >= LANES && 4 * w->out >= 3 * brief_columns;
     p->along_taps = !p->brief && w->in_step == 1 && UNIT_CHANNELS == 1 && w->taps / w->classes > s->reduced;
     // Rows of a tile whose distance is near a multiple of 4 KiB would map to few sets of the first-level cache.
-    const int64_t distance = (p->phases ? class_taps(w, 0) : taps) * p->channels * 4 % 4096;
+    const int64_t distance = taps * p->channels * 4 % 4096;
     p->channel_space = p->channels + (p->along_taps || p->brief || (distance >= 128 && distance <= 4096 - 128) ? 0 : 16);
     p->weights_pitch = p->in_place ? s->w_lane / UNIT_CHANNELS : taps * p->channel_space;
 
@@ -135,8 +132,6 @@ static void plan_of(plan *p, opwright_problem *problem, bool backward, int64_t w
             break;
     }
     p->row_blocks = ceil_div(height, p->rows);
-    p->streamed = !finished && p->brief && w->out % LANES == 0 && s->out_x[1] % LANES == 0 && s->out_x[0] % LANES == 0 &&
-                  s->out_c % LANES == 0 && s->out_n % LANES == 0 && outgrows_caches(s);
     const int64_t wanted = ceil_div((p->copied ? 2 : 4) * max(workers, 2), planes * p->row_blocks);
     p->shares = max(1, min(wanted, s->lanes / SHARED_LANES));
     p->rows_bytes = p->copied ? whole_lines(p->slots * row_bytes) : 0;
@@ -164,7 +159,6 @@ typedef struct call {
     float *biases;
     int64_t *positions;
     char *workers;
-    bool streamed;
     ivec turns[MAX_INTERLEAVED]; // lanes of the channels of a pixel, or of the phases of a row
 } call;
 
@@ -181,30 +175,19 @@ static void place_tap(const plan *p, int64_t position, int64_t tap, int64_t *beg
     *begin = (position - in_row + before) * p->channels + in_row - before;
 }
 
-// Weights as rows of scalars, LANES output channels per task: those of the taps of a channel, or of the channels of a tap,
-// are read together.
+// Weights as rows of scalars, LANES output channels per task.
 static void pack_task(const void *context, int64_t task, int64_t worker) {
     (void)worker;
     const call *c = context;
     const plan *p = &c->p;
     const solve *s = &p->s;
     const opwright_problem *problem = s->problem;
-    const int64_t *k = problem->taps, taps = volume(k);
+    const int64_t taps = volume(problem->taps);
     const int64_t of_group = ceil_div(s->lanes, LANES), group = task / of_group, lane = task % of_group * LANES;
     const int64_t rows = min(LANES, s->lanes - lane);
     const elem *from = c->weights + group * problem->w_g + lane * s->w_lane;
     unit *to = (unit *)c->packed + (group * s->lanes + lane) * p->weights_pitch;
-    const bool taps_first = problem->w_k[2] == 1 && problem->w_k[1] == k[2] && problem->w_k[0] == k[1] * k[2];
     unit *places[LANES];
-    if (taps_first && !p->along_taps && taps > 1) {
-        for (int64_t row = 0; row < rows; row++)
-            for (int64_t t = 0; t < taps; t += LANES) {
-                for (int64_t i = 0; i < min(LANES, taps - t); i++)
-                    places[i] = to + row * p->weights_pitch + c->positions[t + i] * p->channel_space;
-                pack_scalars(s, from + row * s->w_lane + t, 1, min(LANES, taps - t), places);
-            }
-        return;
-    }
     for (int64_t t = 0; t < taps; t++) {
         const elem *tap = from + tap_at(problem, t);
         int64_t begin, step;
@@ -464,8 +447,7 @@ static void finish(const float *from, int64_t pitch, int64_t rows, int64_t colum
 // From a row of the buffer to the next.
 INLINE int64_t buffer_pitch(const block *b) { return ceil_div(b->column1 - b->column0, LANES) * LANES; }
 
-// All columns of the block for the rows of one tile: output channels from `channel` on, or phases from `number` on.
-// Alternating outputs are left in the buffer.
+// All columns of the block for the rows of one tile: output channels from `channel` on. Alternating outputs are left in the buffer.
 static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const phase *columns, int64_t number,
                          int64_t channel, int64_t mr, sum_cell *out, float *buffer) {
     const call *c = b->c;
@@ -473,15 +455,15 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
     const solve *s = &p->s;
     const axis *w = &s->axes[2];
     const int64_t q0 = b->column0, q1 = min(b->column1, columns->count), count = q1 - q0;
-    operands o = {.runs = b->runs, .bias_row = p->phases ? 0 : LANES};
+    operands o = {.runs = b->runs, .bias_row = LANES};
     o.step = list_runs(b, rows, row_q, columns, 0, columns->taps, &o.run_count);
     o.scalars = c->packed + channel * p->weights_pitch;
     if (p->in_place)
         o.scalars = c->packed + b->group * (s->problem->w_g / UNIT_CHANNELS) +
                     (channel - b->group * s->lanes) * p->weights_pitch;
-    o.scalar_row = (p->phases ? columns->taps * p->channel_space : p->weights_pitch) * (int64_t)sizeof(unit);
+    o.scalar_row = p->weights_pitch * (int64_t)sizeof(unit);
     o.bias = c->biases + channel * LANES;
-    const int64_t q_step = w->out_step * s->out_x[2], row_step = p->phases ? s->out_x[2] : s->out_c;
+    const int64_t q_step = w->out_step * s->out_x[2], row_step = s->out_c;
     sum_cell *to = out + (q0 * w->out_step + number) * s->out_x[2];
     o.elements = q_step == 1 && count >= LANES;
     const int64_t vectors = ceil_div(count, LANES), pitch = buffer_pitch(b);
@@ -595,7 +577,7 @@ static void brief_block(block *b, int64_t first, int64_t lanes) {
     const phase rows = phase_of(h, 0, s->backward), columns = phase_of(&s->axes[2], 0, s->backward);
     const int64_t count = b->column1 - b->column0;
     operands o = {.runs = b->runs, .scalar_row = p->weights_pitch * (int64_t)sizeof(unit), .bias_row = LANES,
-                  .elements = true, .streamed = c->streamed, .out_row = s->out_c};
+                  .elements = true, .out_row = s->out_c};
     int64_t nb, mr;
     step_shape(lanes, count, &nb, &mr);
     place_rows(b, b->row0, b->row1);
@@ -622,8 +604,6 @@ static void brief_block(block *b, int64_t first, int64_t lanes) {
         if (c->sink)
             finish_channels(b, first + lane, min(mr, lanes - lane), b->cells + (lane - channel) * s->out_c);
     }
-    if (c->streamed)
-        stream_end();
 }
 
 static void task(const void *context, int64_t task, int64_t worker) {
@@ -657,9 +637,8 @@ static void task(const void *context, int64_t task, int64_t worker) {
     }
     sum_cell *image = image_of(&b, first);
     const bool by_tiles = c->sink && p->part_channels < lanes;
-    // Phases share long runs whose vectors come from the second-level cache: more rows per tile read them less often.
     const int64_t wide = b.column1 - b.column0;
-    const int64_t limit = wide > 2 * LANES && !p->phases ? MAX_4 : wide > LANES ? MAX_2 : MAX_1;
+    const int64_t limit = wide > 2 * LANES ? MAX_4 : wide > LANES ? MAX_2 : MAX_1;
     for (int64_t q = b.row0; q < b.row1; q++) {
         place_rows(&b, q, q + 1);
         for (int64_t r = 0; r < h->out_step && q * h->out_step + r < h->out; r++) {
@@ -670,28 +649,15 @@ static void task(const void *context, int64_t task, int64_t worker) {
                 mr = lanes / of_lanes + (t < lanes % of_lanes);
                 row_in_turns(&b, &rows, q, first + channel, mr, out + channel * s->out_c);
             }
-            for (int64_t pw = 0; !p->in_turns && pw < w->out_step;) {
+            for (int64_t pw = 0; !p->in_turns && pw < w->out_step; pw++) {
                 const phase columns = phase_of(w, pw, s->backward);
-                // Consecutive phases with the same inputs and adjacent weights are rows of one tile.
-                int64_t alike = 1;
-                while (p->phases && alike < limit && pw + alike < w->out_step) {
-                    const phase next = phase_of(w, pw + alike, s->backward);
-                    if (next.taps != columns.taps || next.offset != columns.offset || next.count != columns.count ||
-                        next.position != columns.position + alike * columns.taps)
-                        break;
-                    alike++;
-                }
-                const int64_t tiles = p->phases ? lanes : of_lanes;
-                int64_t channel = 0;
-                for (int64_t t = 0; columns.count > b.column0 && t < tiles; t++) {
-                    const int64_t mr = p->phases ? alike : lanes / tiles + (t < lanes % tiles);
+                for (int64_t t = 0, channel = 0, mr; columns.count > b.column0 && t < of_lanes; t++, channel += mr) {
+                    mr = lanes / of_lanes + (t < lanes % of_lanes);
                     rows_of_tile(&b, &rows, q, &columns, pw, first + channel, mr, by_tiles ? out : out + channel * s->out_c,
                                  b.buffer);
                     if (by_tiles)
                         finish_channels(&b, first + channel, mr, b.cells);
-                    channel += p->phases ? 1 : mr;
                 }
-                pw += alike;
             }
         }
     }
@@ -742,7 +708,6 @@ static void solve_columns(opwright_solve solve, const opwright_problem *problem,
     call c = {.in = in, .weights = weights, .out = out, .sink = sink};
     plan_of(&c.p, &own, solve == OPWRIGHT_X, team ? team->workers : 1, sink != NULL);
     const plan *p = &c.p;
-    c.streamed = p->streamed && (uintptr_t)out % sizeof(vec) == 0;
     c.biases = scratch;
     c.positions = (int64_t *)(void *)((char *)scratch + p->bias_bytes);
     unit *packed = (unit *)(void *)((char *)c.positions + p->positions_bytes);

@@ -98,28 +98,6 @@ INLINE vec load_words(const elem *from, int64_t spacing, int64_t n, words pairin
     return load_spaced(from, spacing, n);
 }
 
-#if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
-// LANES channels of 2 * LANES pixels: pairs of pixels are transposed as one word.
-INLINE void pack_square(float *to, int64_t pitch, const elem *from, int64_t c, int64_t ahead, vec seen[4]) {
-    const words floats = {0};
-    vec words_[LANES];
-    UNROLL for (int row = 0; row < LANES; row++) {
-        memcpy(words_ + row, from + row * c, sizeof *words_);
-        __builtin_prefetch(from + row * c + ahead);
-    }
-    vec_transpose(words_);
-    UNROLL for (int j = 0; j < LANES; j++) {
-        const uvec bits = (uvec)words_[j];
-        const vec even = widen(__builtin_convertvector(bits & 0xffffu, hvec));
-        const vec odd = widen(__builtin_convertvector(bits >> 16, hvec));
-        look(seen + j % 2 * 2, even, floats);
-        look(seen + j % 2 * 2 + 1, odd, floats);
-        vec_store(to + 2 * j * pitch, even);
-        vec_store(to + (2 * j + 1) * pitch, odd);
-    }
-}
-#endif
-
 // LANES contiguous pixels of two to four channels. A pixel is stored together with what follows its channels, which the
 // next one overwrites.
 INLINE void pack_few(float *to, const elem *from, int64_t c, int64_t x, int64_t channels, words pairing,
@@ -209,13 +187,7 @@ INLINE void pack_as(float *restrict to, int64_t pitch, const elem *restrict from
         const bool contiguous_words = x == 1 || (pairing.pairs ? x == 2 * pairing.other && pairing.other <= 2 : x == 2);
         for (int64_t i = 0; i < fill; i += LANES) {
             const int64_t rows = max(0, min(LANES, channels - i)), lanes = min(LANES, fill - i);
-            int64_t pixel = 0;
-#if defined(OPWRIGHT_BF16) || defined(OPWRIGHT_F16)
-            if (rows == LANES && x == 1 && !pairing.pairs)
-                for (; pixel + 2 * LANES <= count; pixel += 2 * LANES)
-                    pack_square(to + pixel * pitch + i, pitch, from + i * c + pixel, c, ahead, seen);
-#endif
-            for (; pixel < count; pixel += LANES) {
+            for (int64_t pixel = 0; pixel < count; pixel += LANES) {
                 const int64_t n = min(LANES, count - pixel);
                 const elem *first = from + i * c + pixel * x;
                 pairing.half = half && pixel + n == count;
