@@ -72,6 +72,33 @@ outputs: [{name: y, dims: {X: N, Y: H, Z: A + B}}]
 dtypes: [{x: u8, z: u8, y: u8, accumulate: f32}, {x: f32, z: f32, y: f32, accumulate: f32}]
 semantics: {ranges: {n: N, h: H, a: A, b: B}, steps: ["y[n, h, a] = x[n, h, a]", "y[n, h, A + b] = z[n, h, b]"]}
 """
+PLACED = """op: Placed
+revision: 1
+summary: Rows of which one cell is not 0.
+dims: {n: N, m: M}
+inputs: [{name: i, dims: {X: N, Y: M}}, {name: x, dims: {X: N, Y: M}}]
+outputs: [{name: y, dims: {X: N, Y: M, Z: 37}}]
+dtypes: [{i: s64, x: u8, y: u8, accumulate: f32}, {i: s8, x: f32, y: f32, accumulate: f32}]
+semantics: {ranges: {n: N, m: M, k: 37}, steps: ["y[n, m, k] = select(i[n, m] == k, x[n, m], 0)"]}
+"""
+
+
+def test_rows_of_one_cell_that_is_not_0_have_it_where_its_number_says(isa: str, tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        _, module = package({"placed.yaml": PLACED}, tmp_path, "placed_cells")
+        random = rng("placed cells", isa)
+        for index, kind in ((np.int64, np.uint8), (np.int8, np.float32)):
+            for shape in ((0, 3), (1, 1), (3, 65), (2, 200)):
+                i, x = random.integers(-3, 40, shape).astype(index), random.integers(1, 99, shape).astype(kind)
+                if index is np.int64 and i.size:
+                    i.flat[0] = 2**32 + 5
+                wanted = np.where(i[..., None] == np.arange(37), x[..., None], 0)
+                for threads in (1, 3):
+                    out = np.full((*shape, 80), 7, kind)
+                    assert np.array_equal(module.placed(i, x, threads=threads), wanted), (isa, kind, shape)
+                    assert np.array_equal(module.placed(i, x, out=out[..., 2:39], threads=threads), wanted)
+                    assert np.array_equal(module.placed(i, x, out=out[..., 1:75:2], threads=threads), wanted)
+                    assert (out[..., 76:] == 7).all()
 
 
 def test_cells_apart_are_copied_and_nothing_beside_them_is_touched(tmp_path: Path) -> None:

@@ -15,13 +15,14 @@ from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Number, Read
 from .. import nodes
-from ..nodes import ONE, ZERO, Binary, Call, Declare, Do, Expr, For, Name, Stmt
+from ..nodes import ONE, ZERO, Assign, Binary, Call, Cast, Declare, Do, Expr, For, If, Name, Stmt
 from .bounds import Bounds
 from .elements import product
 from .loops import Loop, Loops
 
 SHORT = 512  # bytes of rows that are copied together
 ROUNDED = {("f64", "f32"), ("s32", "f32"), ("s64", "f32"), ("s64", "f64")}  # sums that do not hold all cells
+INDICES = ("s8", "u8", "s32", "s64")  # which short rows have as many cells of as f32 tells apart
 FLOATS = ("bf16", "f16", "f32", "f64")  # of which -0 with 0 added is 0
 
 
@@ -70,12 +71,13 @@ def short_rows(loops: Loops, letter: str) -> tuple[list[Expr], list[Stmt]]:
         return [], []
     cells = [lanes.name if lanes.name in own else "".join({*part.letters} - own) for part in parts]
     walked = [{*part.letters} == own | {cell} for part, cell in zip(parts, cells, strict=True)]
-    if not all(walked) or not all(sets(loops, part, part.formulas[0]) for part in parts):
+    named = [_named(loops, part, cell) for part, cell in zip(parts, cells, strict=True)]
+    if not all(walked) or not all(one or sets(loops, part, part.formulas[0]) for part, one in zip(parts, named)):
         return [], []
-    calls = [_row(loops, part, letter, cell) for part, cell in zip(parts, cells, strict=True)]
+    calls = [_row(loops, part, letter, cell, one) for part, cell, one in zip(parts, cells, named, strict=True)]
     if lanes.name not in own:  # there all rows would be copied by such calls
         return [], calls
-    reads = [read for part in parts for read in (part.target, *part.reads)]
+    reads = [read for part, one in zip(parts, named) for read in (part.target, *(() if one else part.reads))]
     size = max(DTYPES[loops.dtype(part.target.tensor)].size for part in parts)
     bytes_ = product(loops.along(), nodes.integer(size))
     apart = [step for step in map(loops.step, reads) if step not in (None, ONE)]
@@ -85,10 +87,47 @@ def short_rows(loops: Loops, letter: str) -> tuple[list[Expr], list[Stmt]]:
     return tests, calls
 
 
-def _row(loops: Loops, part: Part, letter: str, cell: str) -> Stmt:
-    """A call for all cells of several rows."""
-    count = Declare("n_", loops.extent(loops.program.letters[cell], 0))
-    return nodes.Scope((Declare(cell, ZERO), count, Do(_call(loops, part, part.formulas[0], letter, cell))))
+def _row(loops: Loops, part: Part, letter: str, cell: str, named: tuple[expr.Expr, expr.Expr] | None) -> Stmt:
+    """A call for all cells of several rows, and a loop over those of which one cell is named."""
+    extent = loops.extent(loops.program.letters[cell], 0)
+    begun = (Declare(cell, ZERO), Declare("n_", extent), Do(_call(loops, part, part.formulas[0], letter, cell)))
+    if named is None:
+        return nodes.Scope(begun)
+    values, first, place = loops.values_of(part.target.tensor), Name("first_"), Name("named_")
+    stored = values.copied(named[1], loops.dtype(part.target.tensor))
+    put = (Declare(cell, place), Assign(loops.element(part.target), stored, source=part.source))
+    inside = nodes.both([Binary("<=", ZERO, place), Binary("<", place, extent)])
+    number = Cast("int64_t", loops.element(named[0])) if isinstance(named[0], Read) else values.integer(named[0])
+    body = (Declare(place.name, number), If(inside, put))
+    each = For(letter, first, Binary("+", first, Name("rows_")), body, source=part.source)
+    return nodes.Scope((*begun, Declare(first.name, Name(letter)), each))
+
+
+def _named(loops: Loops, part: Part, cell: str) -> tuple[expr.Expr, expr.Expr] | None:
+    """Which of the cells of a row is not 0, and its value: `select(at[n] == k, value, 0)`; None of other steps.
+
+    One-hot of 20000 x 100 u8 takes 0.1 of the time, 1000 diagonals of 65 u8 0.15 (AMD EPYC Zen 4, gcc 12.2).
+    """
+    value, letter, target = part.formulas[0].value, expr.Name(cell), part.target
+    if part.operator != "set" or not isinstance(value, expr.Call) or value.function != "select":
+        return None
+    condition, some, none = value.arguments
+    if none != Number(0) or not isinstance(condition, expr.Binary) or condition.op != "==":
+        return None
+    array = loops.program.arrays[target.tensor]
+    ones = array.role == "output" and all(axis.kind == "one" for axis in array.axes)
+    walks = [index for index in target.indices if cell in expr.names(index)] == [letter]
+    sides = [condition.left, condition.right]
+    places = [side for side in sides if side != letter]
+    if not (ones and walks) or len(places) != 1 or cell in expr.names(places[0]) | expr.names(some):
+        return None
+    (place,) = places
+    whole = (
+        loops.dtype(place.tensor) in INDICES
+        if isinstance(place, Read)
+        else loops.values_of(target.tensor).is_whole(place)
+    )
+    return (place, some) if whole else None
 
 
 def moved(
