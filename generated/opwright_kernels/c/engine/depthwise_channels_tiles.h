@@ -271,7 +271,8 @@ static void edge_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_F
 static void part_fixed(const tile *t) { tile_run(OPWRIGHT_FIXED_TAPS, OPWRIGHT_FIXED_STEP, 1, false, true, true, t); }
 #endif
 #endif
-// A mask costs nothing where there is one for each load.
+// A mask costs nothing where there is one for each load; elsewhere a branch in each costs 0.7 to 0.9 of the speed (AMD EPYC, Zen 4,
+// AVX2, gcc 12.2).
 #if LANES == 16
 #define PART(name) edge_##name
 #else

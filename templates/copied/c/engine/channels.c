@@ -700,11 +700,6 @@ bool over_channels_fills(const opwright_problem *problem, bool backward) {
     return groups_per_vector(&s) > 1;
 }
 
-static bool fits(opwright_solve solve, const opwright_problem *problem) {
-    (void)solve, (void)problem;
-    return true;
-}
-
 static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *problem, int64_t workers, bool finished) {
     opwright_problem own = *problem;
     plan p;
@@ -756,4 +751,4 @@ static void solve_channels(opwright_solve solve, const opwright_problem *problem
                  own.N * p->groups * p->s.axes[0].out * p->row_blocks * p->column_blocks * p->groups_of_panels);
 }
 
-const opwright_way OPWRIGHT_NAME(over_channels) = {fits, scratch_bytes, solve_channels, NULL};
+const opwright_way OPWRIGHT_NAME(over_channels) = {NULL, scratch_bytes, solve_channels, NULL};

@@ -333,11 +333,6 @@ static int64_t fixed(opwright_solve solve, const opwright_problem *p, int64_t *v
     return kind == last ? OPWRIGHT_FIXED_DEPTHWISE_COLUMNS : OPWRIGHT_NOT_FIXED;
 }
 
-static bool fits(opwright_solve solve, const opwright_problem *p) {
-    (void)solve, (void)p;
-    return true;
-}
-
 static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished) {
     (void)finished;
     const struct solve s = solve_of(p, solve == OPWRIGHT_X);
@@ -355,4 +350,4 @@ static void solve_columns(opwright_solve solve, const opwright_problem *p, const
     opwright_run(team, width_task, &c, ceil_div(p->N * p->G * c.plan.units, c.plan.task_units));
 }
 
-const opwright_way OPWRIGHT_NAME(depthwise_columns) = {fits, scratch_bytes, solve_columns, fixed};
+const opwright_way OPWRIGHT_NAME(depthwise_columns) = {NULL, scratch_bytes, solve_columns, fixed};

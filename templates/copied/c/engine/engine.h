@@ -10,7 +10,7 @@
 #include "solves.h"
 #include "widths.h"
 
-// One of them: whether it suits a problem, and the functions of solves.h for those that it suits. `fixed` is NULL where sizes
+// One of them: whether it suits a problem, NULL if it suits all, and the functions of solves.h for those that it suits. `fixed` is NULL where sizes
 // at run time are as fast.
 typedef struct opwright_way {
     bool (*fits)(opwright_solve solve, const opwright_problem *p);
@@ -32,7 +32,7 @@ extern const opwright_way
 
 // The first of `ways` that suits a problem; the last suits all.
 INLINE const opwright_way *way_of(const opwright_way *const *ways, opwright_solve solve, const opwright_problem *p) {
-    while (!(*ways)->fits(solve, p))
+    while ((*ways)->fits && !(*ways)->fits(solve, p))
         ways++;
     return *ways;
 }

@@ -402,11 +402,6 @@ static opwright_problem swapped(const opwright_problem *p, int64_t *first_weight
     return q;
 }
 
-static bool fits(opwright_solve solve, const opwright_problem *p) {
-    (void)solve, (void)p;
-    return true;
-}
-
 static int64_t scratch_bytes(opwright_solve solve, const opwright_problem *p, int64_t workers, bool finished) {
     (void)solve, (void)finished;
     int64_t first_weight;
@@ -434,4 +429,4 @@ static void solve_pixels(opwright_solve solve, const opwright_problem *p, const 
         opwright_run(team, combine, &c, l.tiles * ceil_div(l.a_part, l.panel_vectors));
 }
 
-const opwright_way OPWRIGHT_NAME(over_pixels) = {fits, scratch_bytes, solve_pixels, NULL};
+const opwright_way OPWRIGHT_NAME(over_pixels) = {NULL, scratch_bytes, solve_pixels, NULL};
