@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pytest
 from opwright.derive.phases import staged
 from support.generated import FULL, rng
 from support.package import package
@@ -22,18 +23,22 @@ GUARDS = (
 SUMS = {"s8": "s64", "s32": "s64", "f64": "f64"}
 
 
-def drawn(random: np.random.Generator, name: str) -> str:
+DECAYS = ("pow(0.9, {n})", "pow(scale[d], {n})", "exp(-({n}) / 8)", "exp2(0.1 * ({n} - 2))", "pow(A + 1, ({n}) / 9)")
+
+
+def drawn(random: np.random.Generator, name: str, decays: bool = False) -> str:
     """A spec: a letter of cells and one of terms before or behind them, on any axis, with terms of any kind."""
 
     def one(items: list[str]) -> str:
         return str(random.choice(items))
 
-    operator = one([*OPERATORS])
-    kind = one(OPERATORS[operator].split())
+    operator = "+=" if decays else one([*OPERATORS])
+    kind = one(["f32", "f64", "bf16"] if decays else OPERATORS[operator].split())
     axes = [str(axis) for axis in random.permutation([*"BCA"])]
     cells = ", ".join({"B": "b", "C": "c", "A": "a"}[axis] for axis in axes)
     value = one(["src[{t}]", "max(src[{t}], 1)", "src[{t}] * scale[d]", "select(d > 1, src[{t}], 1)", "src[{t}] + d"])
-    value = value.format(t=cells.replace("c", "d"))
+    factor = one([*DECAYS]).format(n=one(["c - d", "d - c", "c - d + 1"])) if decays else ""
+    value = value.format(t=cells.replace("c", "d")) if not decays else f"src[{cells.replace('c', 'd')}] * {factor} / 2"
     guard = one([*GUARDS])
     dims = "{" + ", ".join(f"{axis}: {axis}" for axis in axes) + "}"
     scaled = "scale" in value
@@ -59,18 +64,19 @@ semantics:
 """
 
 
-def test_every_cell_has_what_the_cells_so_far_make(tmp_path: Path) -> None:
-    random = rng("scans")
+@pytest.mark.parametrize("decays", [False, True])
+def test_every_cell_has_what_the_cells_so_far_make(decays: bool, tmp_path: Path) -> None:
+    random = rng("scans", decays)
     names = [f"Running{number}" for number in range(SPECS)]
-    texts = {f"running{number}.yaml": drawn(random, name) for number, name in enumerate(names)}
+    texts = {f"running{number}.yaml": drawn(random, name, decays) for number, name in enumerate(names)}
     seen: Counter[str] = Counter()
     with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "scans")
+        library, module = package(texts, tmp_path, f"scans_{decays}")
         for op in library.ops:
             (first, *_) = staged(op).phases
-            assert not any(part.where and len(part.letters) > 3 for part in first.parts), (
-                "terms are added for each cell"
-            )
+            summed = any(part.where and len(part.letters) > 3 for part in first.parts)
+            other = decays and "scale" in texts[f"{op.op.lower()}.yaml"]  # a factor of its own for each term
+            assert other or not summed, "terms are added for each cell"
             for isa in serving(module, op)[: None if FULL else 2]:
                 with instruction_set(module, isa):
                     found = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)

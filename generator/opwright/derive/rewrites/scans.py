@@ -3,6 +3,7 @@
 In: a program. Out: the same program, in which such a step becomes two: the term of each cell, and then, from the first
 cell to the last (or back), what the neighbouring cell has added up; so do running products, maxima and minima. The
 condition may also depend on attributes, as in `d < c or not EX and d == c`: each part then has a condition of its own.
+Terms may decay from cell to cell (decays.py).
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from dataclasses import dataclass
 
 from ...language import expr
 from ...language.evaluate import COMPARED
-from ...language.expr import Binary, Expr, Name, Number, Read, Unary, substitute
+from ...language.expr import Binary, Expr, Name, Number, Read, Unary, replaced, substitute
 from ...language.schema import Located
 from ..algebra.slopes import folded, minus, slope, without
 from ..program import Formula, Part, Program
 from .accumulating import plain
+from .decays import Decay, decay
 
 MAX_CONDITIONS = 4  # on attributes in one guard
 
@@ -33,6 +35,11 @@ class Scan:
     here: Expr | bool
     behind: Expr | bool
     guard: Located
+    decay: Decay | None  # by which terms become less from cell to cell
+
+    def value(self, value: Expr, cells: int) -> Expr:
+        """The value of a term so many cells before its own."""
+        return value if self.decay is None else replaced(value, self.decay.factor, self.decay.beside(cells))
 
 
 def scanned(found: Program) -> Program:
@@ -48,21 +55,21 @@ def _steps(found: Program, part: Part) -> Iterator[Part]:
         return
     cell, one, last = Name(scan.cell), Number(1), minus(found.letters[scan.cell].extent, Number(1))
     begun = _begun(found, part, scan)
-    yield from (begun,) if begun is not None else _term(part, scan, cell, (scan.here,))
+    yield from (begun,) if begun is not None else _term(part, scan, cell, 0, (scan.here,))
     other = _not(scan.here)
     inside = (Binary(">=", cell, one), Binary("<", cell, last))
-    for shown, place, bound in ((scan.before, "-", inside[0]), (scan.behind, "+", inside[1])):
-        yield from _term(part, scan, Binary(place, cell, one), (shown, other), bound)
-    yield from _run(part, scan, cell, Binary("-", cell, one), scan.before)
+    for shown, cells, bound in ((scan.before, 1, inside[0]), (scan.behind, -1, inside[1])):
+        place = Binary("-" if cells > 0 else "+", cell, one)
+        yield from _term(part, scan, place, cells, (shown, other), bound)
+    yield from _run(part, scan, cell, Binary("-", cell, one), scan.before, 1)
     # steps run from the first cell to the last, so that cells are counted from the end
-    yield from _run(
-        part, scan, Binary("-", last, cell), Binary("-", found.letters[scan.cell].extent, cell), scan.behind
-    )
+    behind = Binary("-", last, cell), Binary("-", found.letters[scan.cell].extent, cell)
+    yield from _run(part, scan, *behind, scan.behind, -1)
 
 
 def _begun(found: Program, part: Part, scan: Scan) -> Part | None:
     """The step that begins each cell with its own term, in one way for all calls; None if not all cells have one."""
-    made = [*_term(part, scan, Name(scan.cell), (scan.here,))]
+    made = [*_term(part, scan, Name(scan.cell), 0, (scan.here,))]
     if scan.here is not True or not plain(found, made[0]):
         return None
     (formula,) = made[0].formulas
@@ -71,19 +78,22 @@ def _begun(found: Program, part: Part, scan: Scan) -> Part | None:
     return dataclasses.replace(made[0], formulas=(dataclasses.replace(formula, assignment=assignment),))
 
 
-def _term(part: Part, scan: Scan, place: Expr, conditions: Sequence[Expr | bool], *more: Expr) -> Iterator[Part]:
-    """The step that gives each cell the term at a place, in calls with these conditions."""
+def _term(
+    part: Part, scan: Scan, place: Expr, cells: int, conditions: Sequence[Expr | bool], *more: Expr
+) -> Iterator[Part]:
+    """The step that gives each cell the term at a place, so many cells before it, in calls with these conditions."""
     if False in conditions:
         return
     (formula,) = part.formulas
     own = tuple(letter for letter in part.letters if letter != scan.term)
-    assignment = dataclasses.replace(formula.assignment, value=substitute(formula.value, {scan.term: place}))
+    value = substitute(scan.value(formula.value, cells), {scan.term: place})
+    assignment = dataclasses.replace(formula.assignment, value=value)
     guards = [dataclasses.replace(scan.guard, tree=tree) for tree in (*conditions, *more) if not isinstance(tree, bool)]
     yield dataclasses.replace(part, formulas=(Formula("", assignment),), where=tuple(guards), letters=own)
 
 
-def _run(part: Part, scan: Scan, cell: Expr, neighbour: Expr, condition: Expr | bool) -> Iterator[Part]:
-    """The step that adds to each cell what its neighbour has added up."""
+def _run(part: Part, scan: Scan, cell: Expr, neighbour: Expr, condition: Expr | bool, cells: int) -> Iterator[Part]:
+    """The step that adds to each cell what its neighbour, so many cells before it, has added up."""
     if condition is False:
         return
     (formula,) = part.formulas
@@ -91,7 +101,8 @@ def _run(part: Part, scan: Scan, cell: Expr, neighbour: Expr, condition: Expr | 
         tuple(at if index == Name(scan.cell) else index for index in part.target.indices) for at in (cell, neighbour)
     ]
     target, value = (Read(part.target.tensor, place) for place in places)
-    assignment = dataclasses.replace(formula.assignment, target=target, value=value)
+    taken = value if scan.decay is None else Binary("*", scan.decay.over(cells), value)
+    assignment = dataclasses.replace(formula.assignment, target=target, value=taken)
     walked = tuple(letter for letter in part.letters if letter in expr.names(part.target))
     guards = () if condition is True else (dataclasses.replace(scan.guard, tree=condition),)
     yield dataclasses.replace(part, formulas=(Formula("", assignment),), where=guards, letters=walked)
@@ -111,7 +122,9 @@ def _scan(found: Program, part: Part) -> Scan | None:
     terms, cells = found.letters[term], found.letters[cell]
     alike = (terms.extent, terms.kind) == (cells.extent, cells.kind) and cells.kind == "one"
     walks = [found.walks(part.target.tensor, n, index) for n, index in enumerate(part.target.indices)]
-    alone = term not in targets and cell not in expr.names(part.formulas[0].value)
+    value = part.formulas[0].value
+    less = decay(value, cell, term) if part.operator == "sum" and cell in expr.names(value) else None
+    alone = term not in targets and (less is not None or cell not in expr.names(value))
     known = part.target.tensor in {read.tensor for read in part.reads}
     between = found.arrays[part.target.tensor].role == "between"
     if not (alike and alone and between and not known and walks.count(cell) == 1):
@@ -120,7 +133,7 @@ def _scan(found: Program, part: Part) -> Scan | None:
     if None in shown or _both(shown[0], shown[2]):
         return None
     before, here, behind = (tree for tree in shown if tree is not None)
-    return Scan(term, cell, before, here, behind, guard) if before is not False or behind is not False else None
+    return Scan(term, cell, before, here, behind, guard, less) if before is not False or behind is not False else None
 
 
 def _decided(tree: Expr, term: str, cell: str, sign: int) -> Expr | bool | None:
