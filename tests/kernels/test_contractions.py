@@ -157,6 +157,20 @@ def test_random_products_are_exact_on_every_instruction_set(made: Made, capped: 
     assert capped in counted
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+def test_rows_that_end_within_a_vector_leave_what_lies_behind_them(made: Made, capped: str, dtype: str) -> None:
+    _, kernels, _ = made
+    rng = np.random.default_rng([len(capped), len(dtype)])
+    for rows, columns, terms in ((1001, 20, 24), (333, 9, 30), (97, 33, 16), (515, 47, 70), (30, 25, 8), (211, 1, 40)):
+        a, b = (rng.integers(-2, 3, shape).astype(DTYPES[dtype]) for shape in ((rows, terms), (terms, columns)))
+        for threads in (1, 3):
+            whole = np.full(rows * columns + 64, 7, DTYPES[dtype])
+            kernels.mat_mul(a, b, out=whole[: rows * columns].reshape(rows, columns), threads=threads)
+            wanted = a.astype(np.float64) @ b.astype(np.float64)
+            assert (whole[: rows * columns].reshape(rows, columns).astype(np.float64) == wanted).all(), (rows, columns)
+            assert (whole[rows * columns :] == 7).all(), (rows, columns)
+
+
 def test_an_output_with_gaps_is_written_where_it_is(made: Made) -> None:
     _, kernels, _ = made
     a, b = (np.arange(35).reshape(5, 7) % 4).astype(np.float32), (np.arange(147).reshape(7, 21) % 5).astype(np.float32)

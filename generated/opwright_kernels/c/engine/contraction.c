@@ -323,6 +323,16 @@ static sink sink_of(const plan *p, const call *c, sink put, int64_t tile, int64_
     return sink_at(&p->q, put, tile_row(p, tile) * p->q.out_row + (c->first_vector + first) * LANES * p->q.out_column);
 }
 
+// Whether rows of out follow one another and have all columns in one panel, the last vector of which they fill in part: tiles
+// store it whole, and the next row over what it has too much, but for the last tile of a task. 50000x24x20 bf16 take 0.65
+// of the time (AMD Zen 4, gcc 12.2).
+static bool overlaps(const plan *p, const call *c, int64_t first, int64_t count) {
+    const opwright_contraction *q = &p->q;
+    const int64_t lanes = panel_width(p, 0, count) * LANES; // of a row that is stored whole; the last tile has as many cells
+    return stores(q) && !OPWRIGHT_AMX && p->chunks == 1 && c->first_vector + first == 0 && q->out_row == q->columns &&
+           q->columns % LANES != 0 && q->columns <= lanes && (q->rows / p->tiles + 1) * q->columns >= lanes;
+}
+
 // Tiles [tile, last) against vectors [first, first + count) of the stage, whose panels are `packed`. Sums of earlier
 // chunks are added: in out if it is float and directly writable, else in `sums`.
 static void multiply(const plan *p, const call *c, const unit *packed, unit *copy, real *sums, const elem *left, sink put,
@@ -333,6 +343,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
     const int64_t lanes = q->columns - (c->first_vector + first) * LANES;
     const int64_t least = q->rows / p->tiles, more = q->rows % p->tiles; // rows of a tile; tiles that have one more
     const bool beside = stores(q), floats = size == sizeof(real), turned = TURNS && p->turned;
+    const bool over = overlaps(p, c, first, count);
     char *const out = sink_of(p, c, put, tile, first).out;
     for (int64_t chunk = c->first_chunk; chunk < c->first_chunk + c->chunks; chunk++) {
         const int64_t units = chunk_units(p, chunk), before = (chunk - c->first_chunk) * p->chunk;
@@ -361,8 +372,6 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
                 o.vectors = packed + chunk * p->chunk * q->right_term + (c->first_vector + first + v) * LANES;
                 o.step = q->right_term;
             }
-            o.elements = direct && q->elements;
-            o.out_row = direct ? q->out_row : p->share * LANES;
             o.bias_row = chunk == 0 ? 0 : in_output ? q->out_row : p->share * LANES;
             o.bias_vector = chunk == 0 ? 0 : LANES;
             for (int64_t u = 0; u < units; u += part) {
@@ -373,9 +382,12 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
                     height = least + (t < more);
                     real *sum = sums + m * p->share * LANES + v * LANES;
                     char *to = beside ? out + (m * q->out_row + v * LANES) * size : 0;
+                    const bool whole = direct || (over && t + 1 < last);
+                    o.elements = whole && q->elements;
+                    o.out_row = whole ? q->out_row : p->share * LANES;
                     o.scalars = unit_at(scalars, m * scalar_row);
                     o.bias = chunk == 0 ? OPWRIGHT_AMX ? zeros : 0 : in_output ? (const real *)(const void *)to : sum;
-                    o.out = direct ? (void *)to : (void *)sum;
+                    o.out = whole ? (void *)to : (void *)sum;
                     o.shaped = height == shaped;
                     shaped = height;
                     o.kept = o.begun || o.more ? kept + m * round_up(p->wide, 2) * LANES : 0;
@@ -410,7 +422,7 @@ static void put_rest(const plan *p, const call *c, real *sums, sink put, int64_t
     else if (stored < count && q->out_column != 1 && q->out_row == 1 && rows >= LANES)
         put_turned(q, &put, sums, p->share * LANES, rows, min(lanes, count * LANES), worker);
     else if (stored < count)
-        for (int64_t m = 0, i = stored * LANES; m < rows; m++)
+        for (int64_t m = overlaps(p, c, first, count) ? tile_row(p, last - 1) - tile_row(p, tile) : 0, i = stored * LANES; m < rows; m++)
             put_sums(q, &put, m * q->out_row + i * q->out_column, sums + m * p->share * LANES + i, min(lanes, count * LANES) - i, worker);
 }
 
