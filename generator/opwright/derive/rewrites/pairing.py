@@ -300,6 +300,8 @@ class _Split:
             later = frozenset(self.letters(self.part.target)).union(*map(self.letters, order[number + 1 :]))
             both = Binary("*", left, right)
             remaining = tuple(letter for letter in self.letters(both) if letter in later)
+            if number == len(order) - 1:  # as the target lies, whose cells are read from these
+                remaining = tuple(as_they_lie(remaining, self.part.target))
             yield left, right, remaining
             left = Read("", tuple(map(Name, remaining)))
 
