@@ -267,12 +267,17 @@ class LaneValues(Values):
     row: Callable[[expr.Call], Expr] = field(kw_only=True)
     wide: Callable[[Read], Expr] = field(kw_only=True)
     limit: Callable[[expr.Expr], tuple[Expr, Expr] | None] = field(kw_only=True)
+    counted: Callable[[expr.Name], Expr | None] = field(kw_only=True)
     reduces: bool = field(kw_only=True)  # whether lanes are terms of one cell
     several: bool = field(kw_only=True)  # whether a value has several functions of rows
 
     def value(self, tree: expr.Expr) -> Expr:
         if isinstance(tree, Read) and self.lane in expr.names(tree) and self.by_rows(tree):
             return self.wide(tree)
+        if isinstance(tree, expr.Name) and tree.id == self.lane and self.accumulate == "f32":
+            number = self.counted(tree)
+            if number is not None:
+                return number
         if isinstance(tree, expr.Number) or self.lane in expr.names(tree):
             return super().value(tree)
         return self.hoist(tree)
