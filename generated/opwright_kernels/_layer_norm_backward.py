@@ -154,16 +154,10 @@ def resolve(
         absent=frozenset((*(() if use_affine else ("diff_gamma",)), *(() if use_affine else ("diff_beta",)), )),
         between={
             "scale": (-1, (rules.prod(b_ for b_ in B),)),
-            "level": (1, (0,)),
-            "slope": (1, (0,)),
-            "diff_gamma_sum_": (2, (4096,)),
-            "diff_beta_sum_": (2, (4096,)),
-            "diff_gamma_sum__blocks_": (
-                -1, (rules.ceil_div(rules.prod(b_ for b_ in B), 32) * rules.prod(c_ for c_ in C),)
-            ),
-            "diff_beta_sum__blocks_": (
-                -1, (rules.ceil_div(rules.prod(b_ for b_ in B), 32) * rules.prod(c_ for c_ in C),)
-            ),
+            "level": (2, (0, 4096)),
+            "slope": (2, (0, 4096)),
+            "diff_gamma_sum_": (-1, (rules.prod(c_ for c_ in C),)),
+            "diff_beta_sum_": (-1, (rules.prod(c_ for c_ in C),)),
         },
         terms=rules.sum_((
             rules.prod(b_ for b_ in B),
@@ -216,13 +210,11 @@ OPERATION = StepOperation(
         ArrayInfo("slope", "between", {}),
         ArrayInfo("diff_gamma_sum_", "between", {}),
         ArrayInfo("diff_beta_sum_", "between", {}),
-        ArrayInfo("diff_gamma_sum__blocks_", "between", {}),
-        ArrayInfo("diff_beta_sum__blocks_", "between", {}),
     ),
     fields=(
-        Field("B_rank", "rank", "B", "counted", 0, 0),
+        Field("B_rank", "rank", "B", "", 0, 0),
         Field("B_extents", "extents", "B", "", 64, 1),
-        Field("C_rank", "rank", "C", "counted", 0, 0),
+        Field("C_rank", "rank", "C", "", 0, 0),
         Field("C_extents", "extents", "C", "", 64, 1),
         Field("epsilon", "value", "epsilon", "", 0, 0, "double"),
         Field("src_B", "stride", "src", "B", 64, 0),
@@ -242,18 +234,23 @@ OPERATION = StepOperation(
         Field("slope_at", "at", "slope", "", 0, 0),
         Field("diff_gamma_sum__at", "at", "diff_gamma_sum_", "", 0, 0),
         Field("diff_beta_sum__at", "at", "diff_beta_sum_", "", 0, 0),
-        Field("diff_gamma_sum__blocks__at", "at", "diff_gamma_sum__blocks_", "", 0, 0),
-        Field("diff_beta_sum__blocks__at", "at", "diff_beta_sum__blocks_", "", 0, 0),
         Field("diff_gamma_absent_", "absent", "diff_gamma", "", 0, 0),
         Field("diff_beta_absent_", "absent", "diff_beta", "", 0, 0),
         Field("task_bytes_", "bytes", "", "", 0, 0),
-        Field("lanes_", "lanes", "", "", 3, 0),
+        Field("lanes_", "lanes", "", "", 4, 0),
     ),
     outputs=("diff_src", "diff_gamma", "diff_beta"),
     phases=(
         (Lanes("b", True, (("variance", "B"), )), ),
-        (Lanes("c", False, (("diff_dst", "C"), ("src", "C"), ("gamma", "C"), ("diff_src", "C"), ), terms=10), ),
-        (Lanes("c", True, (("diff_gamma", "C"), ("diff_beta", "C"), ), terms=6), ),
+        (
+            Lanes("c", True, (("diff_dst", "C"), ("src", "C"), ), terms=4),
+            Lanes("b", False, (("diff_dst", "B"), ("src", "B"), ("mean", "B"), ), terms=4),
+        ),
+        (
+            Lanes("c", False, (("gamma", "C"), ("diff_dst", "C"), ("src", "C"), ("diff_src", "C"), ), terms=6),
+            Lanes("b", True, (("diff_dst", "B"), ("src", "B"), ("mean", "B"), ("diff_src", "B"), ), terms=6),
+        ),
+        (Lanes("c", True, (("diff_gamma", "C"), ("diff_beta", "C"), ), terms=2), ),
     ),
     accumulate=("float32", "float32", "float32", "float32"),
     roles=(

@@ -39,7 +39,7 @@ semantics:
     - dst[n, c] = other[n, c] - level[n] + slope[n] * src[n, c]
 """
 RUNS = {"one": "{symbol: %s}", "run": "{symbol: %s, run: true}"}
-CASES = [("one", "one", "f32"), ("one", "one", "bf16"), ("one", "run", "s32"), ("run", "one", "f64")]
+CASES = [("one", "one", "f32"), ("one", "one", "bf16"), ("one", "run", "s32"), ("one", "one", "f64")]
 
 
 def text(rows: str, cells: str, kind: str) -> str:

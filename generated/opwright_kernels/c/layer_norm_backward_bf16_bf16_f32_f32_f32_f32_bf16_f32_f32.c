@@ -67,19 +67,14 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
     const opwright_bf16 *const src = call_->src;
     const opwright_bf16 *const diff_dst = call_->diff_dst;
     const float *const mean = call_->mean;
-    const float *const gamma = call_->gamma;
-    opwright_bf16 *const diff_src = call_->diff_src;
     const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
     float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
-    float *const diff_gamma_sum__blocks_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__blocks__at);
-    float *const diff_beta_sum__blocks_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__blocks__at);
-    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
-    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
-    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
+    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t B_cells_ = B_rows_ * B_inner_;
-    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
     opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
     opwright_walk diff_dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
@@ -92,163 +87,489 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
     const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
     const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
-    opwright_walk gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
-    const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
-    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
-    const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
-    opwright_walk diff_src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
-    const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
-    const int64_t gamma_by_ = gamma_C_step_ != 0;
-    const int64_t block_ = diff_dst_C_step_ == 1 && src_C_step_ == 1 && gamma_C_step_ == 1 && diff_src_C_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(diff_dst_C_step_, src_C_step_), opwright_apart(gamma_C_step_, diff_src_C_step_));
-    const int64_t total_ = B_rows_ * B_inner_;
-    const int64_t first_task_ = opwright_min(opwright_share(opwright_ceil_div(total_, 32), part_, parts_) * 32, total_);
-    const int64_t end_task_ = opwright_min(opwright_share(opwright_ceil_div(total_, 32), part_ + 1, parts_) * 32, total_);
-    const int64_t whole_1_ = opwright_ceil_div(B_cells_, 32);
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_dst_C_step_ == 1 && src_C_step_ == 1 ? 4096 : opwright_apart(diff_dst_C_step_, src_C_step_));
+    const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);
+    const int64_t total_ = C_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
+        const int64_t c_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, C_inner_);
+        const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+        const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+        if (!diff_gamma_absent_ || !diff_beta_absent_) {
+            for (int64_t c = begin_; c < end_; ++c) {
+                diff_gamma_sum_[c_row_ * C_inner_ + c] = 0.0f;
+            }
+            for (int64_t c = begin_; c < end_; ++c) {
+                diff_beta_sum_[c_row_ * C_inner_ + c] = 0.0f;
+            }
+            if (diff_dst_C_step_ == 1 && src_C_step_ == 1) {
+                for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 128 * 128; c += 128) {
+                    const int64_t n_ = 128;
+                    float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
+                    float tile_[128];
+                    float tile_1_[128];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = none_;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = none_;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
+                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
+                            for (int64_t b = round_; b < round_ + some_; ++b) {
+                                opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_ * 2, B_inner_, n_ * 2);
+                                opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_ * 2, B_inner_, n_ * 2);
+                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
+                                const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_);
+                                const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
+                                const float same_1_ = scale[b_row_ * B_inner_ + b];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_gamma_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = none_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = none_;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_gamma_sum__row_[i_] += tile_[i_];
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
+                    }
+                }
+                for (int64_t c = begin_ + (end_ - begin_) / 128 * 128; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                    const int64_t n_ = 64;
+                    float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
+                    float tile_[64];
+                    float tile_1_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = none_;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = none_;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
+                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
+                            for (int64_t b = round_; b < round_ + some_; ++b) {
+                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
+                                const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_);
+                                const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
+                                const float same_1_ = scale[b_row_ * B_inner_ + b];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_gamma_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = none_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = none_;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_gamma_sum__row_[i_] += tile_[i_];
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
+                    }
+                }
+                for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) / 32 * 32; c += 32) {
+                    const int64_t n_ = 32;
+                    float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
+                    float tile_[32];
+                    float tile_1_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = none_;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = none_;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
+                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
+                            for (int64_t b = round_; b < round_ + some_; ++b) {
+                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
+                                const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_);
+                                const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
+                                const float same_1_ = scale[b_row_ * B_inner_ + b];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_gamma_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = none_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = none_;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_gamma_sum__row_[i_] += tile_[i_];
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
+                    }
+                }
+                for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
+                    const int64_t n_ = end_ - c;
+                    float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
+                    float tile_[32];
+                    float tile_1_[32];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = none_;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = none_;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
+                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
+                            for (int64_t b = round_; b < round_ + some_; ++b) {
+                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
+                                const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_);
+                                const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
+                                const float same_1_ = scale[b_row_ * B_inner_ + b];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_gamma_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = none_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = none_;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_gamma_sum__row_[i_] += tile_[i_];
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
+                    }
+                }
+            }
+            if (!(diff_dst_C_step_ == 1 && src_C_step_ == 1)) {
+                for (int64_t c = begin_; c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
+                    const int64_t n_ = 64;
+                    float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
+                    float tile_[64];
+                    float tile_1_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = none_;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = none_;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
+                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
+                            for (int64_t b = round_; b < round_ + some_; ++b) {
+                                opwright_bf16 diff_dst_room_[512];
+                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                                const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
+                                const float same_1_ = scale[b_row_ * B_inner_ + b];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_gamma_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = none_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = none_;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_gamma_sum__row_[i_] += tile_[i_];
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
+                    }
+                }
+                for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
+                    const int64_t n_ = end_ - c;
+                    float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                    float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                    const float none_ = opwright_zero_f32();
+                    float tile_[64];
+                    float tile_1_[64];
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_[i_] = none_;
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        tile_1_[i_] = none_;
+                    }
+                    int64_t terms_ = 0;
+                    int64_t some_ = 0;
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+                        for (int64_t round_ = 0; round_ < B_inner_; round_ += some_) {
+                            some_ = opwright_min(B_inner_ - round_, 128 - terms_);
+                            for (int64_t b = round_; b < round_ + some_; ++b) {
+                                opwright_bf16 diff_dst_room_[512];
+                                const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                                const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
+                                const float same_1_ = scale[b_row_ * B_inner_ + b];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
+                                }
+                            }
+                            terms_ += some_;
+                            if (terms_ == 128) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_gamma_sum__row_[i_] += tile_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_beta_sum__row_[i_] += tile_1_[i_];
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = none_;
+                                }
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_1_[i_] = none_;
+                                }
+                                terms_ = 0;
+                            }
+                        }
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_gamma_sum__row_[i_] += tile_[i_];
+                    }
+                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                        diff_beta_sum__row_[i_] += tile_1_[i_];
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_b(void *context_, int64_t part_)
+{
+    const layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_call_ *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const float *const mean = call_->mean;
+    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
+    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
+    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    opwright_walk mean_B_b_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
+    const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t block_ = diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(diff_dst_B_step_, src_B_step_), opwright_apart(mean_B_step_, 1));
+    const int64_t B_cells_ = B_rows_ * B_inner_;
+    const int64_t total_ = C_rows_ * C_inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
     if (first_task_ < end_task_) {
-        int64_t b = first_task_ % B_inner_;
-        int64_t b_row_ = first_task_ / B_inner_;
-        int64_t whole_0_ = opwright_floor_div(b_row_ * B_inner_ + b, 32);
-        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
-            const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
-            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
-            const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
-            const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
-            float level = 0.0f;
-            float slope = 0.0f;
-            if (!diff_gamma_absent_) {
-                if ((b_row_ * B_inner_ + b) % 32 == 0) {
-                    for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                        for (int64_t c = 0; c < C_inner_; ++c) {
-                            diff_gamma_sum__blocks_[c_row_ * C_inner_ + c + whole_0_ * C_cells_] = 0.0f;
-                        }
-                    }
+        int64_t c = first_task_ % C_inner_;
+        int64_t c_row_ = first_task_ / C_inner_;
+        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(B_cells_, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
+            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
+            int64_t c_row__of_[16];
+            int64_t c_of_[16];
+            int64_t diff_dst_C_c_at__of_[16];
+            int64_t src_C_c_at__of_[16];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                c_row__of_[t_] = c_row_;
+                c_of_[t_] = c;
+                diff_dst_C_c_at__of_[t_] = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                src_C_c_at__of_[t_] = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+                c += 1;
+                if (c == C_inner_) {
+                    c = 0;
+                    c_row_ += 1;
                 }
-                if (whole_0_ >= 0 && whole_0_ < whole_1_) {
-                    for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                        const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
-                        const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
-                        for (int64_t c = 0; c < C_inner_; c += block_) {
-                            const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                            float *restrict diff_gamma_sum__blocks__row_ = diff_gamma_sum__blocks_ + (c_row_ * C_inner_ + c + whole_0_ * C_cells_);
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                if (!diff_gamma_absent_) {
+                    diff_gamma_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] = 0.0f;
+                    float sums_0_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = 0.0f;
+                    }
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+                        for (int64_t b = 0; b < B_inner_; b += block_) {
+                            const int64_t n_ = opwright_min(block_, B_inner_ - b);
                             opwright_bf16 diff_dst_room_[512];
-                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at__of_[t_] + c_of_[t_] * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                             opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                            const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
-                            const float same_1_ = scale[b_row_ * B_inner_ + b];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_gamma_sum__blocks__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - same_0_) * same_1_;
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at__of_[t_] + c_of_[t_] * src_C_step_), src_B_step_, n_, src_room_);
+                            float mean_room_[512];
+                            const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                            const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - mean_row_[i_ + j_]) * scale_row_[i_ + j_];
+                                }
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_];
                             }
                         }
                     }
+                    diff_gamma_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] += opwright_sum_of_f32(sums_0_);
                 }
             }
-            if (!diff_beta_absent_) {
-                if ((b_row_ * B_inner_ + b) % 32 == 0) {
-                    for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                        for (int64_t c = 0; c < C_inner_; ++c) {
-                            diff_beta_sum__blocks_[c_row_ * C_inner_ + c + whole_0_ * C_cells_] = 0.0f;
-                        }
-                    }
-                }
-                if (whole_0_ >= 0 && whole_0_ < whole_1_) {
-                    for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                        const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
-                        for (int64_t c = 0; c < C_inner_; c += block_) {
-                            const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                            float *restrict diff_beta_sum__blocks__row_ = diff_beta_sum__blocks_ + (c_row_ * C_inner_ + c + whole_0_ * C_cells_);
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                if (!diff_beta_absent_) {
+                    diff_beta_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] = 0.0f;
+                    opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
+                    for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+                        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                        for (int64_t b = 0; b < B_inner_; b += block_) {
+                            const int64_t n_ = opwright_min(block_, B_inner_ - b);
                             opwright_bf16 diff_dst_room_[512];
-                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_beta_sum__blocks__row_[i_] += opwright_from_bf16(diff_dst_row_[i_]);
-                            }
+                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at__of_[t_] + c_of_[t_] * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            sums_1_ = opwright_sum_row_bf16(sums_1_, diff_dst_row_, n_);
                         }
                     }
+                    diff_beta_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] += opwright_sum_of(sums_1_);
                 }
             }
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
-            }
-            float sums_1_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_1_[j_] = 0.0f;
-            }
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
-                const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
-                const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
-                for (int64_t c = 0; c < C_inner_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                    float gamma_room_[512];
-                    const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
-                    opwright_bf16 diff_dst_room_[512];
-                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                    const float same_0_ = mean[mean_B_b_at_ + b * mean_B_step_];
-                    const float same_1_ = scale[b_row_ * B_inner_ + b];
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += gamma_row_[i_ + j_] * opwright_from_bf16(diff_dst_row_[i_ + j_]);
-                        }
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_1_[j_] += gamma_row_[i_ + j_] * opwright_from_bf16(diff_dst_row_[i_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * same_1_;
-                        }
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += gamma_row_[whole_ + j_] * opwright_from_bf16(diff_dst_row_[whole_ + j_]);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_1_[j_] += gamma_row_[whole_ + j_] * opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * same_1_;
-                    }
-                }
-            }
-            level += opwright_sum_of_f32(sums_0_);
-            slope += opwright_sum_of_f32(sums_1_);
-            for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
-                const int64_t diff_src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C, &diff_src_C_c_at_walk_);
-                const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
-                const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
-                const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
-                for (int64_t c = 0; c < C_inner_; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C_inner_ - c);
-                    opwright_bf16 diff_src_room_[512];
-                    opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
-                    opwright_bf16 *restrict diff_src_row_ = diff_src_C_step_ == 1 ? diff_src_first_ : diff_src_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = 0;
-                    const float same_0_ = scale[b_row_ * B_inner_ + b];
-                    float gamma_room_[512];
-                    const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, gamma_by_ ? n_ : 32, gamma_room_);
-                    opwright_bf16 diff_dst_room_[512];
-                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
-                    const float same_1_ = level;
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                    const float same_2_ = mean[mean_B_b_at_ + b * mean_B_step_];
-                    const float same_3_ = slope;
-                    const float same_4_ = (float)C_cells_;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        float wide_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            wide_[j_] = same_0_ * (gamma_row_[i_ * gamma_by_ + j_] * opwright_from_bf16(diff_dst_row_[i_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[i_ + j_]) - same_2_) * same_0_ * same_3_) / same_4_);
-                        }
-                        opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (gamma_row_[whole_ * gamma_by_ + j_] * opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[whole_ + j_]) - same_2_) * same_0_ * same_3_) / same_4_));
-                    }
-                    opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C_step_, n_);
-                }
-            }
-            b += 1;
-            if (b == B_inner_) {
-                b = 0;
-                b_row_ += 1;
-            }
-            whole_0_ = opwright_floor_div(b_row_ * B_inner_ + b, 32);
         }
     }
 }
@@ -256,31 +577,634 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c(void 
 static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_c(void *context_, int64_t part_)
 {
     const layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_call_ *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const float *const mean = call_->mean;
+    const float *const gamma = call_->gamma;
+    opwright_bf16 *const diff_src = call_->diff_src;
+    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    opwright_walk gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    opwright_walk mean_B_b_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    opwright_walk diff_src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
+    const int64_t gamma_by_ = gamma_C_step_ != 0;
+    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t block_ = gamma_C_step_ == 1 && diff_dst_C_step_ == 1 && src_C_step_ == 1 && diff_src_C_step_ == 1 ? 1073741824 : opwright_min(opwright_apart(gamma_C_step_, diff_dst_C_step_), opwright_apart(src_C_step_, diff_src_C_step_));
+    const int64_t total_ = B_rows_ * B_inner_;
+    const int64_t first_task_ = opwright_share(total_, part_, parts_);
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    if (first_task_ < end_task_) {
+        int64_t b = first_task_ % B_inner_;
+        int64_t b_row_ = first_task_ / B_inner_;
+        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C_cells_, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
+            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
+            int64_t b_row__of_[16];
+            int64_t b_of_[16];
+            int64_t diff_dst_B_b_at__of_[16];
+            int64_t src_B_b_at__of_[16];
+            int64_t mean_B_b_at__of_[16];
+            int64_t diff_src_B_b_at__of_[16];
+            float level_of_[16];
+            float slope_of_[16];
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                b_row__of_[t_] = b_row_;
+                b_of_[t_] = b;
+                diff_dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+                src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+                mean_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+                diff_src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
+                level_of_[t_] = 0.0f;
+                slope_of_[t_] = 0.0f;
+                b += 1;
+                if (b == B_inner_) {
+                    b = 0;
+                    b_row_ += 1;
+                }
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                float sums_0_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_0_[j_] = 0.0f;
+                }
+                float sums_1_[32];
+                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                    sums_1_[j_] = 0.0f;
+                }
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+                    for (int64_t c = 0; c < C_inner_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                        float gamma_room_[512];
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
+                        opwright_bf16 diff_dst_room_[512];
+                        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_0_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
+                        const float same_1_ = scale[b_row__of_[t_] * B_inner_ + b_of_[t_]];
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += gamma_row_[i_ + j_] * opwright_from_bf16(diff_dst_row_[i_ + j_]);
+                            }
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_1_[j_] += gamma_row_[i_ + j_] * opwright_from_bf16(diff_dst_row_[i_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * same_1_;
+                            }
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_0_[j_] += gamma_row_[whole_ + j_] * opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_1_[j_] += gamma_row_[whole_ + j_] * opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * same_1_;
+                        }
+                    }
+                }
+                level_of_[t_] += opwright_sum_of_f32(sums_0_);
+                slope_of_[t_] += opwright_sum_of_f32(sums_1_);
+            }
+            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t diff_src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C, &diff_src_C_c_at_walk_);
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+                    for (int64_t c = 0; c < C_inner_; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C_inner_ - c);
+                        opwright_bf16 diff_src_room_[512];
+                        opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
+                        opwright_bf16 *restrict diff_src_row_ = diff_src_C_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                        const int64_t whole_ = n_ / 32 * 32;
+                        const int past_ = 0;
+                        const float same_0_ = scale[b_row__of_[t_] * B_inner_ + b_of_[t_]];
+                        float gamma_room_[512];
+                        const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, gamma_by_ ? n_ : 32, gamma_room_);
+                        opwright_bf16 diff_dst_room_[512];
+                        const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        const float same_1_ = level_of_[t_];
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_2_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
+                        const float same_3_ = slope_of_[t_];
+                        const float same_4_ = (float)C_cells_;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = same_0_ * (gamma_row_[i_ * gamma_by_ + j_] * opwright_from_bf16(diff_dst_row_[i_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[i_ + j_]) - same_2_) * same_0_ * same_3_) / same_4_);
+                            }
+                            opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
+                        }
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (gamma_row_[whole_ * gamma_by_ + j_] * opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[whole_ + j_]) - same_2_) * same_0_ * same_3_) / same_4_));
+                        }
+                        opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C_step_, n_);
+                    }
+                }
+            }
+        }
+    }
+}
+
+static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b(void *context_, int64_t part_)
+{
+    const layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_call_ *const call_ = context_;
+    const opwright_bf16 *const src = call_->src;
+    const opwright_bf16 *const diff_dst = call_->diff_dst;
+    const float *const mean = call_->mean;
+    const float *const gamma = call_->gamma;
+    opwright_bf16 *const diff_src = call_->diff_src;
+    const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
+    const int64_t parts_ = call_->parts_;
+    float *const scale = (float *)(void *)(call_->scratch_ + sizes_->scale_at);
+    float *const level = (float *)(void *)(call_->scratch_ + sizes_->level_at + part_ * sizes_->task_bytes_);
+    float *const slope = (float *)(void *)(call_->scratch_ + sizes_->slope_at + part_ * sizes_->task_bytes_);
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
+    const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
+    opwright_walk gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t gamma_C_step_ = sizes_->gamma_C[sizes_->C_rank - 1];
+    opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
+    opwright_walk diff_dst_C_c_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t diff_dst_C_step_ = sizes_->diff_dst_C[sizes_->C_rank - 1];
+    opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
+    opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    opwright_walk mean_B_b_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t mean_B_step_ = sizes_->mean_B[sizes_->B_rank - 1];
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    opwright_walk diff_src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t diff_src_B_step_ = sizes_->diff_src_B[sizes_->B_rank - 1];
+    opwright_walk diff_src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t diff_src_C_step_ = sizes_->diff_src_C[sizes_->C_rank - 1];
+    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t block_ = opwright_block(B_inner_, B_rows_, parts_, diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1 && diff_src_B_step_ == 1 ? 4096 : opwright_min(opwright_apart(diff_dst_B_step_, src_B_step_), opwright_apart(mean_B_step_, diff_src_B_step_)));
+    const int64_t blocks_ = opwright_ceil_div(B_inner_, block_);
+    const int64_t total_ = B_rows_ * blocks_;
+    const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
+    for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
+        const int64_t b_row_ = opwright_floor_by(task_, blocks_);
+        const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
+        const int64_t end_ = opwright_min(begin_ + block_, B_inner_);
+        const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+        const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+        const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+        const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
+        for (int64_t b = begin_; b < end_; ++b) {
+            level[b - begin_] = 0.0f;
+        }
+        for (int64_t b = begin_; b < end_; ++b) {
+            slope[b - begin_] = 0.0f;
+        }
+        if (diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1) {
+            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 128 * 128; b += 128) {
+                const int64_t n_ = 128;
+                float *restrict level_row_ = level + (b - begin_);
+                float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
+                float tile_[128];
+                float tile_1_[128];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = none_;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = none_;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
+                            opwright_ahead(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_ * 2, C_inner_, n_ * 2);
+                            opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_ * 2, C_inner_, n_ * 2);
+                            const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                            const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
+                            const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_);
+                            const float *restrict mean_row_ = mean + (mean_B_b_at_ + b * mean_B_step_);
+                            const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = none_;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
+                }
+            }
+            for (int64_t b = begin_ + (end_ - begin_) / 128 * 128; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+                const int64_t n_ = 64;
+                float *restrict level_row_ = level + (b - begin_);
+                float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
+                float tile_[64];
+                float tile_1_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = none_;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = none_;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
+                            const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                            const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
+                            const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_);
+                            const float *restrict mean_row_ = mean + (mean_B_b_at_ + b * mean_B_step_);
+                            const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = none_;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
+                }
+            }
+            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < begin_ + (end_ - begin_) / 32 * 32; b += 32) {
+                const int64_t n_ = 32;
+                float *restrict level_row_ = level + (b - begin_);
+                float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
+                float tile_[32];
+                float tile_1_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = none_;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = none_;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
+                            const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                            const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
+                            const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_);
+                            const float *restrict mean_row_ = mean + (mean_B_b_at_ + b * mean_B_step_);
+                            const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = none_;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
+                }
+            }
+            for (int64_t b = begin_ + (end_ - begin_) / 32 * 32; b < end_; b += 32) {
+                const int64_t n_ = end_ - b;
+                float *restrict level_row_ = level + (b - begin_);
+                float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
+                float tile_[32];
+                float tile_1_[32];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = none_;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = none_;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
+                            const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                            const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_);
+                            const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_);
+                            const float *restrict mean_row_ = mean + (mean_B_b_at_ + b * mean_B_step_);
+                            const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = none_;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
+                }
+            }
+        }
+        if (!(diff_dst_B_step_ == 1 && src_B_step_ == 1 && mean_B_step_ == 1)) {
+            for (int64_t b = begin_; b < begin_ + (end_ - begin_) / 64 * 64; b += 64) {
+                const int64_t n_ = 64;
+                float *restrict level_row_ = level + (b - begin_);
+                float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
+                float tile_[64];
+                float tile_1_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = none_;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = none_;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
+                            const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                            opwright_bf16 diff_dst_room_[512];
+                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                            float mean_room_[512];
+                            const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                            const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = none_;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
+                }
+            }
+            for (int64_t b = begin_ + (end_ - begin_) / 64 * 64; b < end_; b += 64) {
+                const int64_t n_ = end_ - b;
+                float *restrict level_row_ = level + (b - begin_);
+                float *restrict slope_row_ = slope + (b - begin_);
+                const float none_ = opwright_zero_f32();
+                float tile_[64];
+                float tile_1_[64];
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_[i_] = none_;
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    tile_1_[i_] = none_;
+                }
+                int64_t terms_ = 0;
+                int64_t some_ = 0;
+                for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+                    const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+                    const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+                    const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+                    for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
+                        some_ = opwright_min(C_inner_ - round_, 128 - terms_);
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
+                            const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                            opwright_bf16 diff_dst_room_[512];
+                            const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                            float mean_room_[512];
+                            const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                            const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]) * (opwright_from_bf16(src_row_[i_]) - mean_row_[i_]) * scale_row_[i_];
+                            }
+                        }
+                        terms_ += some_;
+                        if (terms_ == 128) {
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                level_row_[i_] += tile_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                slope_row_[i_] += tile_1_[i_];
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_1_[i_] = none_;
+                            }
+                            terms_ = 0;
+                        }
+                    }
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    level_row_[i_] += tile_[i_];
+                }
+                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                    slope_row_[i_] += tile_1_[i_];
+                }
+            }
+        }
+        for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
+            const int64_t diff_src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_src_C, &diff_src_C_c_at_walk_);
+            const int64_t gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->gamma_C, &gamma_C_c_at_walk_);
+            const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+            const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+            for (int64_t c = 0; c < C_inner_; ++c) {
+                for (int64_t b = begin_; b < end_; b += block_) {
+                    const int64_t n_ = opwright_min(block_, end_ - b);
+                    opwright_bf16 diff_src_room_[512];
+                    opwright_bf16 * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
+                    opwright_bf16 *restrict diff_src_row_ = diff_src_B_step_ == 1 ? diff_src_first_ : diff_src_room_;
+                    const int64_t whole_ = n_ / 32 * 32;
+                    const int past_ = opwright_past(diff_src_row_, diff_src_B_step_, n_ * 2, total_);
+                    const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
+                    const float same_0_ = gamma[gamma_C_c_at_ + c * gamma_C_step_];
+                    opwright_bf16 diff_dst_room_[512];
+                    const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                    const float *restrict level_row_ = level + (b - begin_);
+                    opwright_bf16 src_room_[512];
+                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, src_room_);
+                    float mean_room_[512];
+                    const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
+                    const float *restrict slope_row_ = slope + (b - begin_);
+                    const float same_1_ = (float)C_cells_;
+                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = scale_row_[i_ + j_] * (same_0_ * opwright_from_bf16(diff_dst_row_[i_ + j_]) - (level_row_[i_ + j_] + (opwright_from_bf16(src_row_[i_ + j_]) - mean_row_[i_ + j_]) * scale_row_[i_ + j_] * slope_row_[i_ + j_]) / same_1_);
+                        }
+                        opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
+                    }
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        diff_src_row_[whole_ + j_] = opwright_to_bf16(scale_row_[whole_ + j_] * (same_0_ * opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (level_row_[whole_ + j_] + (opwright_from_bf16(src_row_[whole_ + j_]) - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * slope_row_[whole_ + j_]) / same_1_));
+                    }
+                    opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_B_step_, n_);
+                }
+            }
+        }
+    }
+}
+
+static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_3_c(void *context_, int64_t part_)
+{
+    const layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_call_ *const call_ = context_;
     float *const diff_gamma = call_->diff_gamma;
     float *const diff_beta = call_->diff_beta;
     const opwright_layer_norm_backward_sizes *const sizes_ = call_->sizes_;
     const int64_t parts_ = call_->parts_;
-    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at + part_ * sizes_->task_bytes_);
-    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at + part_ * sizes_->task_bytes_);
-    float *const diff_gamma_sum__blocks_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__blocks__at);
-    float *const diff_beta_sum__blocks_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__blocks__at);
-    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t B_cells_ = B_rows_ * B_inner_;
+    float *const diff_gamma_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_gamma_sum__at);
+    float *const diff_beta_sum_ = (float *)(void *)(call_->scratch_ + sizes_->diff_beta_sum__at);
     opwright_walk diff_gamma_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_gamma_C_step_ = sizes_->diff_gamma_C[sizes_->C_rank - 1];
-    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
-    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
-    const int64_t C_cells_ = C_rows_ * C_inner_;
+    const int64_t diff_gamma_absent_ = sizes_->diff_gamma_absent_;
     opwright_walk diff_beta_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_beta_C_step_ = sizes_->diff_beta_C[sizes_->C_rank - 1];
     const int64_t diff_beta_absent_ = sizes_->diff_beta_absent_;
+    const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t block_ = opwright_block(C_inner_, C_rows_, parts_, diff_gamma_C_step_ == 1 && diff_beta_C_step_ == 1 ? 4096 : opwright_apart(diff_gamma_C_step_, diff_beta_C_step_));
     const int64_t blocks_ = opwright_ceil_div(C_inner_, block_);
     const int64_t total_ = C_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
-    const int64_t b_blocks_end_0_ = opwright_ceil_div(B_cells_, 32);
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
@@ -288,499 +1212,49 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_c(void 
         const int64_t diff_gamma_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_gamma_C, &diff_gamma_C_c_at_walk_);
         const int64_t diff_beta_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_beta_C, &diff_beta_C_c_at_walk_);
         if (!diff_gamma_absent_) {
-            for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
-                const int64_t n_ = 256;
-                float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[256];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
+            for (int64_t c = begin_; c < end_; c += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - c);
+                float diff_gamma_room_[512];
+                float * diff_gamma_first_ = diff_gamma + (diff_gamma_C_c_at_ + c * diff_gamma_C_step_);
+                float *restrict diff_gamma_row_ = diff_gamma_C_step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_step_, n_ * 4, total_);
+                const float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_row_ * C_inner_ + c);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = diff_gamma_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
                 }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < b_blocks_end_0_; round_ += some_) {
-                    some_ = opwright_min(b_blocks_end_0_ - round_, 128 - terms_);
-                    for (int64_t b_blocks_ = round_; b_blocks_ < round_ + some_; ++b_blocks_) {
-                        opwright_ahead(diff_gamma_sum__blocks_ + (c_row_ * C_inner_ + c + b_blocks_ * C_cells_), C_cells_ * 4, b_blocks_end_0_, n_ * 4);
-                        const float *restrict diff_gamma_sum__blocks__row_ = diff_gamma_sum__blocks_ + (c_row_ * C_inner_ + c + b_blocks_ * C_cells_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += diff_gamma_sum__blocks__row_[i_];
-                        }
-                    }
-                    terms_ += some_;
-                    if (terms_ == 128) {
-                        if (!begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_gamma_sum__row_[i_] = none_;
-                            }
-                        }
-                        begun_ = 1;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_gamma_sum__row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        terms_ = 0;
-                    }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_gamma_row_[whole_ + j_] = diff_gamma_sum__row_[whole_ + j_];
                 }
-                if (begun_) {
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += diff_gamma_sum__row_[i_];
-                    }
-                }
-                if (!diff_gamma_absent_) {
-                    float diff_gamma_room_[512];
-                    float * diff_gamma_first_ = diff_gamma + (diff_gamma_C_c_at_ + c * diff_gamma_C_step_);
-                    float *restrict diff_gamma_row_ = diff_gamma_C_step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_step_, n_ * 4, total_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = tile_[i_ + j_];
-                        }
-                        opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_gamma_row_[whole_ + j_] = tile_[whole_ + j_];
-                    }
-                    opwright_put_f32(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_step_, n_);
-                }
-            }
-            for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                const int64_t n_ = 64;
-                float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
-                }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < b_blocks_end_0_; round_ += some_) {
-                    some_ = opwright_min(b_blocks_end_0_ - round_, 128 - terms_);
-                    for (int64_t b_blocks_ = round_; b_blocks_ < round_ + some_; ++b_blocks_) {
-                        const float *restrict diff_gamma_sum__blocks__row_ = diff_gamma_sum__blocks_ + (c_row_ * C_inner_ + c + b_blocks_ * C_cells_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += diff_gamma_sum__blocks__row_[i_];
-                        }
-                    }
-                    terms_ += some_;
-                    if (terms_ == 128) {
-                        if (!begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_gamma_sum__row_[i_] = none_;
-                            }
-                        }
-                        begun_ = 1;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_gamma_sum__row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        terms_ = 0;
-                    }
-                }
-                if (begun_) {
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += diff_gamma_sum__row_[i_];
-                    }
-                }
-                if (!diff_gamma_absent_) {
-                    float diff_gamma_room_[512];
-                    float * diff_gamma_first_ = diff_gamma + (diff_gamma_C_c_at_ + c * diff_gamma_C_step_);
-                    float *restrict diff_gamma_row_ = diff_gamma_C_step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_step_, n_ * 4, total_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = tile_[i_ + j_];
-                        }
-                        opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_gamma_row_[whole_ + j_] = tile_[whole_ + j_];
-                    }
-                    opwright_put_f32(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_step_, n_);
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
-                c = opwright_min(c, end_ - 32);
-                const int64_t n_ = 32;
-                float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
-                }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < b_blocks_end_0_; round_ += some_) {
-                    some_ = opwright_min(b_blocks_end_0_ - round_, 128 - terms_);
-                    for (int64_t b_blocks_ = round_; b_blocks_ < round_ + some_; ++b_blocks_) {
-                        const float *restrict diff_gamma_sum__blocks__row_ = diff_gamma_sum__blocks_ + (c_row_ * C_inner_ + c + b_blocks_ * C_cells_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += diff_gamma_sum__blocks__row_[i_];
-                        }
-                    }
-                    terms_ += some_;
-                    if (terms_ == 128) {
-                        if (!begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_gamma_sum__row_[i_] = none_;
-                            }
-                        }
-                        begun_ = 1;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_gamma_sum__row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        terms_ = 0;
-                    }
-                }
-                if (begun_) {
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += diff_gamma_sum__row_[i_];
-                    }
-                }
-                if (!diff_gamma_absent_) {
-                    float diff_gamma_room_[512];
-                    float * diff_gamma_first_ = diff_gamma + (diff_gamma_C_c_at_ + c * diff_gamma_C_step_);
-                    float *restrict diff_gamma_row_ = diff_gamma_C_step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_step_, n_ * 4, total_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = tile_[i_ + j_];
-                        }
-                        opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_gamma_row_[whole_ + j_] = tile_[whole_ + j_];
-                    }
-                    opwright_put_f32(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_step_, n_);
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
-                const int64_t n_ = end_ - c;
-                float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
-                }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < b_blocks_end_0_; round_ += some_) {
-                    some_ = opwright_min(b_blocks_end_0_ - round_, 128 - terms_);
-                    for (int64_t b_blocks_ = round_; b_blocks_ < round_ + some_; ++b_blocks_) {
-                        const float *restrict diff_gamma_sum__blocks__row_ = diff_gamma_sum__blocks_ + (c_row_ * C_inner_ + c + b_blocks_ * C_cells_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += diff_gamma_sum__blocks__row_[i_];
-                        }
-                    }
-                    terms_ += some_;
-                    if (terms_ == 128) {
-                        if (!begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_gamma_sum__row_[i_] = none_;
-                            }
-                        }
-                        begun_ = 1;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_gamma_sum__row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        terms_ = 0;
-                    }
-                }
-                if (begun_) {
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += diff_gamma_sum__row_[i_];
-                    }
-                }
-                if (!diff_gamma_absent_) {
-                    float diff_gamma_room_[512];
-                    float * diff_gamma_first_ = diff_gamma + (diff_gamma_C_c_at_ + c * diff_gamma_C_step_);
-                    float *restrict diff_gamma_row_ = diff_gamma_C_step_ == 1 ? diff_gamma_first_ : diff_gamma_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(diff_gamma_row_, diff_gamma_C_step_, n_ * 4, total_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = tile_[i_ + j_];
-                        }
-                        opwright_put_line(diff_gamma_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_gamma_row_[whole_ + j_] = tile_[whole_ + j_];
-                    }
-                    opwright_put_f32(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_step_, n_);
-                }
+                opwright_put_f32(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_step_, n_);
             }
         }
         if (!diff_beta_absent_) {
-            for (int64_t c = begin_; c < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c += 256) {
-                const int64_t n_ = 256;
-                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[256];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
+            for (int64_t c = begin_; c < end_; c += block_) {
+                const int64_t n_ = opwright_min(block_, end_ - c);
+                float diff_beta_room_[512];
+                float * diff_beta_first_ = diff_beta + (diff_beta_C_c_at_ + c * diff_beta_C_step_);
+                float *restrict diff_beta_row_ = diff_beta_C_step_ == 1 ? diff_beta_first_ : diff_beta_room_;
+                const int64_t whole_ = n_ / 16 * 16;
+                const int past_ = opwright_past(diff_beta_row_, diff_beta_C_step_, n_ * 4, total_);
+                const float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c_row_ * C_inner_ + c);
+                for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
+                    float cells_[16];
+                    #pragma GCC unroll 1
+                    for (int64_t j_ = 0; j_ < 16; ++j_) {
+                        cells_[j_] = diff_beta_sum__row_[i_ + j_];
+                    }
+                    opwright_put_line(diff_beta_row_ + i_, cells_, past_);
                 }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < b_blocks_end_0_; round_ += some_) {
-                    some_ = opwright_min(b_blocks_end_0_ - round_, 128 - terms_);
-                    for (int64_t b_blocks_ = round_; b_blocks_ < round_ + some_; ++b_blocks_) {
-                        opwright_ahead(diff_beta_sum__blocks_ + (c_row_ * C_inner_ + c + b_blocks_ * C_cells_), C_cells_ * 4, b_blocks_end_0_, n_ * 4);
-                        const float *restrict diff_beta_sum__blocks__row_ = diff_beta_sum__blocks_ + (c_row_ * C_inner_ + c + b_blocks_ * C_cells_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += diff_beta_sum__blocks__row_[i_];
-                        }
-                    }
-                    terms_ += some_;
-                    if (terms_ == 128) {
-                        if (!begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_beta_sum__row_[i_] = none_;
-                            }
-                        }
-                        begun_ = 1;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_beta_sum__row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        terms_ = 0;
-                    }
+                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                    diff_beta_row_[whole_ + j_] = diff_beta_sum__row_[whole_ + j_];
                 }
-                if (begun_) {
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += diff_beta_sum__row_[i_];
-                    }
-                }
-                if (!diff_beta_absent_) {
-                    float diff_beta_room_[512];
-                    float * diff_beta_first_ = diff_beta + (diff_beta_C_c_at_ + c * diff_beta_C_step_);
-                    float *restrict diff_beta_row_ = diff_beta_C_step_ == 1 ? diff_beta_first_ : diff_beta_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(diff_beta_row_, diff_beta_C_step_, n_ * 4, total_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = tile_[i_ + j_];
-                        }
-                        opwright_put_line(diff_beta_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_beta_row_[whole_ + j_] = tile_[whole_ + j_];
-                    }
-                    opwright_put_f32(diff_beta_row_, diff_beta_first_, diff_beta_C_step_, n_);
-                }
-            }
-            for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
-                const int64_t n_ = 64;
-                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
-                }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < b_blocks_end_0_; round_ += some_) {
-                    some_ = opwright_min(b_blocks_end_0_ - round_, 128 - terms_);
-                    for (int64_t b_blocks_ = round_; b_blocks_ < round_ + some_; ++b_blocks_) {
-                        const float *restrict diff_beta_sum__blocks__row_ = diff_beta_sum__blocks_ + (c_row_ * C_inner_ + c + b_blocks_ * C_cells_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += diff_beta_sum__blocks__row_[i_];
-                        }
-                    }
-                    terms_ += some_;
-                    if (terms_ == 128) {
-                        if (!begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_beta_sum__row_[i_] = none_;
-                            }
-                        }
-                        begun_ = 1;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_beta_sum__row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        terms_ = 0;
-                    }
-                }
-                if (begun_) {
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += diff_beta_sum__row_[i_];
-                    }
-                }
-                if (!diff_beta_absent_) {
-                    float diff_beta_room_[512];
-                    float * diff_beta_first_ = diff_beta + (diff_beta_C_c_at_ + c * diff_beta_C_step_);
-                    float *restrict diff_beta_row_ = diff_beta_C_step_ == 1 ? diff_beta_first_ : diff_beta_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(diff_beta_row_, diff_beta_C_step_, n_ * 4, total_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = tile_[i_ + j_];
-                        }
-                        opwright_put_line(diff_beta_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_beta_row_[whole_ + j_] = tile_[whole_ + j_];
-                    }
-                    opwright_put_f32(diff_beta_row_, diff_beta_first_, diff_beta_C_step_, n_);
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
-                c = opwright_min(c, end_ - 32);
-                const int64_t n_ = 32;
-                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
-                }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < b_blocks_end_0_; round_ += some_) {
-                    some_ = opwright_min(b_blocks_end_0_ - round_, 128 - terms_);
-                    for (int64_t b_blocks_ = round_; b_blocks_ < round_ + some_; ++b_blocks_) {
-                        const float *restrict diff_beta_sum__blocks__row_ = diff_beta_sum__blocks_ + (c_row_ * C_inner_ + c + b_blocks_ * C_cells_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += diff_beta_sum__blocks__row_[i_];
-                        }
-                    }
-                    terms_ += some_;
-                    if (terms_ == 128) {
-                        if (!begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_beta_sum__row_[i_] = none_;
-                            }
-                        }
-                        begun_ = 1;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_beta_sum__row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        terms_ = 0;
-                    }
-                }
-                if (begun_) {
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += diff_beta_sum__row_[i_];
-                    }
-                }
-                if (!diff_beta_absent_) {
-                    float diff_beta_room_[512];
-                    float * diff_beta_first_ = diff_beta + (diff_beta_C_c_at_ + c * diff_beta_C_step_);
-                    float *restrict diff_beta_row_ = diff_beta_C_step_ == 1 ? diff_beta_first_ : diff_beta_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(diff_beta_row_, diff_beta_C_step_, n_ * 4, total_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = tile_[i_ + j_];
-                        }
-                        opwright_put_line(diff_beta_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_beta_row_[whole_ + j_] = tile_[whole_ + j_];
-                    }
-                    opwright_put_f32(diff_beta_row_, diff_beta_first_, diff_beta_C_step_, n_);
-                }
-            }
-            for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
-                const int64_t n_ = end_ - c;
-                float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
-                }
-                int64_t terms_ = 0;
-                int64_t begun_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < b_blocks_end_0_; round_ += some_) {
-                    some_ = opwright_min(b_blocks_end_0_ - round_, 128 - terms_);
-                    for (int64_t b_blocks_ = round_; b_blocks_ < round_ + some_; ++b_blocks_) {
-                        const float *restrict diff_beta_sum__blocks__row_ = diff_beta_sum__blocks_ + (c_row_ * C_inner_ + c + b_blocks_ * C_cells_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += diff_beta_sum__blocks__row_[i_];
-                        }
-                    }
-                    terms_ += some_;
-                    if (terms_ == 128) {
-                        if (!begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_beta_sum__row_[i_] = none_;
-                            }
-                        }
-                        begun_ = 1;
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_beta_sum__row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        terms_ = 0;
-                    }
-                }
-                if (begun_) {
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] += diff_beta_sum__row_[i_];
-                    }
-                }
-                if (!diff_beta_absent_) {
-                    float diff_beta_room_[512];
-                    float * diff_beta_first_ = diff_beta + (diff_beta_C_c_at_ + c * diff_beta_C_step_);
-                    float *restrict diff_beta_row_ = diff_beta_C_step_ == 1 ? diff_beta_first_ : diff_beta_room_;
-                    const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(diff_beta_row_, diff_beta_C_step_, n_ * 4, total_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
-                        float cells_[16];
-                        #pragma GCC unroll 1
-                        for (int64_t j_ = 0; j_ < 16; ++j_) {
-                            cells_[j_] = tile_[i_ + j_];
-                        }
-                        opwright_put_line(diff_beta_row_ + i_, cells_, past_);
-                    }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_beta_row_[whole_ + j_] = tile_[whole_ + j_];
-                    }
-                    opwright_put_f32(diff_beta_row_, diff_beta_first_, diff_beta_C_step_, n_);
-                }
+                opwright_put_f32(diff_beta_row_, diff_beta_first_, diff_beta_C_step_, n_);
             }
         }
     }
@@ -803,9 +1277,14 @@ void OPWRIGHT_STEPS(layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32)(
         opwright_phase(team_, layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_0_b, &call_);
     }
     if (first_ <= 1 && 1 < last_) {
-        opwright_phase(team_, layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c, &call_);
+        void (*const phases_[])(void *, int64_t) = {layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_c, layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_b};
+        opwright_phase(team_, phases_[sizes_->lanes_[1]], &call_);
     }
     if (first_ <= 2 && 2 < last_) {
-        opwright_phase(team_, layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_c, &call_);
+        void (*const phases_[])(void *, int64_t) = {layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_c, layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_b};
+        opwright_phase(team_, phases_[sizes_->lanes_[2]], &call_);
+    }
+    if (first_ <= 3 && 3 < last_) {
+        opwright_phase(team_, layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_3_c, &call_);
     }
 }

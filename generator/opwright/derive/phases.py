@@ -165,10 +165,7 @@ def _with_lanes(op: Op, found: Program, phase: Phase) -> Phase:
     """A phase with the letters that its lanes may run along."""
     lanes = lane_letters(op, found, phase.parts, phase.own)
     whole = phase.contraction or phase.copies or phase.finishes
-    block = block_of_tasks(found, phase)
-    if block and found.letters[block].kind == "run":  # whose lanes are no whole blocks
-        lanes = tuple(letter for letter in lanes if letter != block)
-    views = () if whole or block else view_letters(found, phase.parts, phase.own, lanes)
+    views = () if whole or block_of_tasks(found, phase) else view_letters(found, phase.parts, phase.own, lanes)
     return dataclasses.replace(phase, lanes=(*lanes, *views), views=views)
 
 

@@ -37,12 +37,10 @@ typedef struct opwright_layer_norm_backward_sizes {
     int64_t slope_at;
     int64_t diff_gamma_sum__at;
     int64_t diff_beta_sum__at;
-    int64_t diff_gamma_sum__blocks__at;
-    int64_t diff_beta_sum__blocks__at;
     int64_t diff_gamma_absent_;
     int64_t diff_beta_absent_;
     int64_t task_bytes_;
-    int64_t lanes_[3];
+    int64_t lanes_[4];
 } opwright_layer_norm_backward_sizes;
 
 typedef void opwright_layer_norm_backward_f32_kernel(

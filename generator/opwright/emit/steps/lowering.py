@@ -15,7 +15,7 @@ from ...derive.phases import Phase, Staged, block_of_tasks, staged
 from ...derive.picking import scatters
 from ...derive.program import INITIAL, Formula, Part, chosen_by, only_for
 from ...derive.rewrites.accumulating import plain
-from ...derive.rewrites.row_blocks import ROWS, block_letter, row_number
+from ...derive.rewrites.row_blocks import ROWS, block_letter
 from ...language import expr
 from ...language.expr import Read
 from ...language.model import Op
@@ -391,7 +391,7 @@ class Lowering(Tasks):
         made = self.looped(loops, Bounds(), body, part.source)
         if block is None or self.block_number() or block not in (block_letter(self.program, one) for one in indices):
             return made
-        first = Binary("%", self.scalar(row_number(self.program.letters[block])), self.scalar(ROWS))
+        first = Binary("%", self.scalar(expr.Name(block)), self.scalar(ROWS))
         return (If(Binary("==", first, ZERO), made, source=part.source),)
 
     def update(self, part: Part, value: expr.Expr) -> tuple[Stmt, ...]:
