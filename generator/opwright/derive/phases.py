@@ -149,8 +149,8 @@ def staged(op: Op) -> Staged:
     found = at_named(looked_up(picked(found, op), op))
     found = accumulating(assigned(summed_first(found), once), outputs)
     found = scanned(bordered(respelled(found), op))
-    found = hoisted(by_blocks(paired(masked(beforehand(found)))))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
+    found = hoisted(_by_blocks(paired(masked(beforehand(found))), optional))
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
     phases = tuple(_with_lanes(op, found, phase) for phase in _finishing(found, _phases(found, optional)))
@@ -159,6 +159,21 @@ def staged(op: Op) -> Staged:
     stated = {attribute.name or "": attribute.dtype_of for attribute in op.attributes if attribute.dtype_of}
     found = dataclasses.replace(found, narrow=narrow(found, products, private, stated))
     return Staged(found, tuple(_with_merged(found, phase, private) for phase in phases), private)
+
+
+def _by_blocks(found: Program, optional: frozenset[str]) -> Program:
+    """The program with sums over rows by blocks, if tasks are the rows of each; else other lanes serve them better."""
+    made = by_blocks(found)
+    for phase in _phases(made, optional) if made is not found else ():
+        if _rows_of_blocks(made, phase.parts) and not block_of_tasks(made, phase):
+            return found
+    return made
+
+
+def _rows_of_blocks(found: Program, parts: Sequence[Part]) -> set[str]:
+    """The letters of rows that steps sum up by blocks."""
+    rows = {block_letter(found, index) for part in parts for index in part.target.indices}
+    return {row for row in rows if row is not None and any(row in part.letters for part in parts)}
 
 
 def _with_lanes(op: Op, found: Program, phase: Phase) -> Phase:
@@ -195,7 +210,9 @@ def _own(found: Program, parts: Sequence[Part]) -> tuple[str, ...]:
         everywhere = all(letter in part.letters for part in parts)
         if everywhere and all(len(spots) == 1 and None not in spots for spots in places.values()):
             result.append(letter)
-    return tuple(result)
+    # Tasks that are rows are shared by whole blocks; others could not be.
+    blocked = _rows_of_blocks(found, parts) if len(result) > 1 else ()
+    return tuple(letter for letter in result if letter not in blocked)
 
 
 def place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:

@@ -44,7 +44,11 @@ def by_blocks(found: Program) -> Program:
         made = dataclasses.replace(part.of(sums, part.operator, part.formulas[0].value), letters=part.letters)
         parts[at] = made
         parts.insert(min(readers, default=len(parts)), joined)
-    return dataclasses.replace(found, letters=letters, arrays=arrays, parts=tuple(parts))
+    return (
+        dataclasses.replace(found, letters=letters, arrays=arrays, parts=tuple(parts))
+        if len(parts) > len(found.parts)
+        else found
+    )
 
 
 def block_letter(found: Program, index: Expr) -> str | None:
