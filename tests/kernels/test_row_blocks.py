@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from pathlib import Path
 
@@ -38,6 +39,9 @@ semantics:
     - slope[n] += src[n, c] * other[n, c]
     - dst[n, c] = other[n, c] - level[n] + slope[n] * src[n, c]
 """
+RANDOM = 20 if FULL else 4  # specs
+TERMS = ("src[n, c] * other[n, c]", "src[n, c]", "src[n, c] + gamma[c]", "other[n, c] - gamma[c]", "gamma[c] * beta[n]")
+SIZES = ((1, 1), (3, 31), (5, 300), (300, 129), (70, 33), (64, 5000), (3, 20_000))
 RUNS = {"one": "{symbol: %s}", "run": "{symbol: %s, run: true}"}
 CASES = [("one", "one", "f32"), ("one", "one", "bf16"), ("one", "run", "s32"), ("one", "one", "f64")]
 
@@ -76,3 +80,64 @@ def test_blocks_of_rows_have_the_same_bits_for_every_number_of_threads(turned: b
                 strict=True,
             ):
                 assert np.allclose(found, wanted, rtol=1e-4, atol=1e-2)
+
+
+def drawn(random: np.random.Generator, name: str) -> str:
+    """A spec of sums along rows and over them, in any order, some of them outputs, that others may share a pass with."""
+    steps, outputs, parts = list[str](), {"dst": "nc"}, ["src[n, c]", "0 * other[n, c] * gamma[c] * beta[n]"]
+    for number in range(int(random.integers(3, 6))):
+        letter, array = str(random.choice(["n", "c"])), f"sums_{number}"
+        if random.random() < 0.6:
+            outputs[array] = letter
+        else:
+            parts.append(f"{array}[{letter}]")
+        steps.append(f"{array}[{letter}] {'max=' if random.random() < 0.2 else '+='} {random.choice(TERMS)}")
+    steps = [*random.permutation(steps), f"dst[n, c] = {' + '.join(parts)}"]
+    inputs = {"src": "nc", "other": "nc", "gamma": "c", "beta": "n"}
+
+    def declared(arrays: dict[str, str]) -> str:
+        return "\n".join(
+            f"  - {{name: {array}, dims: {{{', '.join(f'{x.upper()}: {x.upper()}' for x in letters)}}}}}"
+            for array, letters in arrays.items()
+        )
+
+    types = ", ".join(f"{array}: f32" for array in (*inputs, *outputs))
+    lines = "\n".join(f"    - {step}" for step in steps)
+    return f"""op: {name}
+revision: 1
+summary: Sums of rows, and over rows.
+dims: {{rows: N, cells: C}}
+inputs:
+{declared(inputs)}
+outputs:
+{declared(outputs)}
+dtypes:
+  - {{{types}, accumulate: f32}}
+semantics:
+  ranges: {{n: N, c: C}}
+  steps:
+{lines}
+"""
+
+
+def test_random_sums_both_ways_are_exact_for_every_number_of_threads(tmp_path: Path) -> None:
+    random = rng("sums both ways 7")
+    texts = {f"sums{number}.yaml": drawn(random, f"Sums{number}") for number in range(RANDOM)}
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, "random_blocks")
+        blocked = [
+            phase.own for op in library.ops for phase in staged(op).phases if block_of_tasks(staged(op).program, phase)
+        ]
+        assert {*blocked} == {("n",)}, "tasks of one block of rows are shared by several threads"
+        for op, (rows, cells), turned in itertools.product(library.ops, SIZES, (False, True)):
+            given = [
+                random.integers(-2, 3, size).astype(np.float32) for size in ((rows, cells), (rows, cells), cells, rows)
+            ]
+            given = [np.asfortranarray(array) if turned else array for array in given]
+            wanted = compute_steps(op, given, {})
+            for threads in (1, 3):
+                made = getattr(module, op.function)(*given, threads=threads)
+                for output, found in zip(op.outputs, made if isinstance(made, tuple) else (made,), strict=True):
+                    np.testing.assert_array_equal(
+                        found, wanted[output.name], err_msg=f"{op.function} {rows} x {cells} {turned}"
+                    )
