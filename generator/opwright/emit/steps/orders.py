@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ...derive.contraction import contracts
 from ...derive.phases import Staged, staged
+from ...derive.rewrites.pairing import is_dense
 from ...derive.roles import BATCH, COLUMNS, REDUCED, ROWS
 from ...language.model import Op
 from ...memo import memoised
@@ -86,13 +87,13 @@ class _Product:
     def others(self) -> tuple[tuple[ContractionView, ...], ...]:
         """The contractions in any other order in which each is one, and as many use each element often."""
         own = [_letters(view.left) | _letters(view.right) for view in self.views]
-        dense = sum(map(self.is_dense, self.views))
+        dense = sum(map(is_dense, map(_roles, self.views)))
         found = [made for tree in _trees([*range(len(self.factors))]) if (made := self.ordered(tree))]
         return tuple(
             made
             for made in found
             if [_letters(view.left) | _letters(view.right) for view in made] != own
-            and sum(map(self.is_dense, made)) >= dense
+            and sum(map(is_dense, map(_roles, made))) >= dense
         )[:MAX_ORDERS]
 
     def ordered(self, tree: Tree) -> tuple[ContractionView, ...]:
@@ -123,10 +124,6 @@ class _Product:
         axes = (reversed([letter for _, letter in side[1]]) for side in (left, right))
         far = {letter: place for side in axes for place, letter in enumerate(side)}
         return tuple((letter, letter) for letter in sorted(sorted(both), key=lambda letter: -far[letter]))
-
-    def is_dense(self, view: ContractionView) -> bool:
-        """Whether each element of both operands is used several times."""
-        return {ROWS, COLUMNS} <= {*_roles(view).values()}
 
 
 def _roles(view: ContractionView) -> dict[str, str]:
