@@ -11,6 +11,7 @@ from ..language import expr
 from ..language.expr import Name, Number, Read
 from ..language.model import Op
 from ..language.types import is_places
+from .algebra.poly import NotPolynomial, affine
 from .contraction import over_pairs
 from .picking import gathers
 from .program import Axis, Part, Program
@@ -18,6 +19,7 @@ from .rewrites.joining import merged
 
 ENOUGH = 16  # cells along which lanes pay
 MAX_LANES = 3  # letters among which a call chooses
+FARTHER, LONG = 8, 32  # cells between windows, and of each, for which lanes go along their cells
 SMALL = 4  # steps of a phase that has lanes for views, too
 
 
@@ -36,6 +38,7 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
                 letter = found.walks(read.tensor, number, read.indices[number])
                 digits = found.digits(read.tensor, number, read.indices[number]) or ()
                 inner = [name for name in digits[-1:] if not whole or _reduced_alone(parts, name)]
+                inner = inner or [*_slid(found, parts, read, number)[:1]]
                 walked |= dict.fromkeys([letter] if letter else inner)
     walked = walked or _of_others(found, parts)
     named = _named(parts)
@@ -68,15 +71,39 @@ def view_letters(found: Program, parts: Sequence[Part], own: Sequence[str], lane
     return (*free,)[: MAX_LANES - len(lanes)] if lanes and not runs else ()
 
 
-def _many(letter: Axis) -> bool:
+def _many(letter: Axis, enough: int = ENOUGH) -> bool:
     """Whether there may be enough cells."""
-    return not isinstance(letter.extent, Number) or letter.extent.value >= ENOUGH
+    return not isinstance(letter.extent, Number) or letter.extent.value >= enough
 
 
 def _reduced_alone(parts: Sequence[Part], letter: str) -> bool:
     """Whether some step reduces a letter, and none that walks it reduces others."""
     reduced = [{*part.letters} - expr.names(part.target) for part in parts if letter in part.letters]
     return {letter} in reduced and all(some <= {letter} for some in reduced)
+
+
+def _slid(found: Program, parts: Sequence[Part], read: Read, number: int) -> tuple[str, ...]:
+    """The letter of a window's cells, if it is reduced, and the one that counts windows that begin FARTHER cells from
+
+    each other, or as many as a call says; none for windows of fewer than LONG cells.
+
+    Of 16 rows of 16000 f32, squares of 160 cells by 80 take 0.35 of the time of lanes along windows; of 132 rows of
+    4000, sums of 20 by 10 0.95 and maxima 1.3, of 32 0.6 and 0.8 (AMD EPYC, Zen 4, gcc 12.2).
+    """
+    letters = [found.letters[name] for name in found.letters if name in expr.names(read.indices[number])]
+    if len(letters) != 2 or any(letter.kind != "one" for letter in letters):
+        return ()
+    try:
+        index = affine(read.indices[number], [letter.name for letter in letters]).with_symbols(found.sizes.values)
+    except NotPolynomial:
+        return ()
+    factors = {name: factor.constant for name, factor in index.coefficients}
+    kept = {name for part in parts for name in expr.names(part.target)}
+    for cell, window in (letters, letters[::-1]):
+        far = abs(factors.get(window.name) or FARTHER) >= FARTHER
+        if factors.get(cell.name) == 1 and far and cell.name not in kept and _many(cell, LONG):
+            return cell.name, window.name
+    return ()
 
 
 def _of_others(found: Program, parts: Sequence[Part]) -> dict[str, None]:
@@ -105,6 +132,7 @@ def apart(found: Program, parts: Sequence[Part], letter: str) -> bool:
     sums = _sums(found, parts)
     reads = [read for part in parts for read in (part.target, *part.reads)]
     walked = [found.digits(read.tensor, *place) for read in reads for place in enumerate(read.indices)]
+    walked += [_slid(found, parts, read, number)[::-1] for read in reads for number, _ in enumerate(read.indices)]
     return letter in {outer for digits in walked if digits for outer in digits[:-1]} or any(
         found.walks(read.tensor, number, index) == letter
         for part in parts

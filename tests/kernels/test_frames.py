@@ -1,0 +1,52 @@
+"""Long windows that begin far from each other: lanes go along their cells, which lie together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.generated import FULL, rng
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, serving
+from support.step_verdicts import first_disagreement
+
+CALLS = 24 if FULL else 8
+FRAMES = """op: Frames
+revision: 1
+summary: How much energy windows have, their peaks, and how far each lies from what its cells are on the average.
+dims: {{rows: N, cells: T, windows: F}}
+attributes:
+  - {{name: hop, symbol: H, type: s64, required: true, min: 1, summary: Cells from one window to the next.}}
+inputs:
+  - {{name: src, dims: {{N: N, T: T}}}}
+outputs:
+  - {{name: energy, dims: {{N: N, F: F}}}}
+  - {{name: peak, dims: {{N: N, F: F}}}}
+  - {{name: apart, dims: {{N: N, F: F}}}}
+dtypes:
+  - {{src: f32, energy: f32, peak: f32, apart: f32, accumulate: f32}}
+  - {{src: bf16, energy: f32, peak: bf16, apart: f32, accumulate: f32}}
+  - {{src: s32, energy: f64, peak: s32, apart: f64, accumulate: f64}}
+shape: {{F: ceil(T / {hop})}}
+semantics:
+  ranges: {{n: N, f: F, k: 48}}
+  steps:
+    - energy[n, f] += src[n, f * {hop} + k - 5] * src[n, f * {hop} + k - 5]
+    - peak[n, f] max= src[n, f * {hop} + k]
+    - mean[n, f] += src[n, f * {hop} + k] / 48
+    - apart[n, f] += abs(src[n, f * {hop} + k] - mean[n, f])
+"""
+
+
+@pytest.mark.parametrize("hop", ["H", "24"])
+def test_windows_that_begin_far_from_each_other_have_lanes_along_their_cells(hop: str, tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        library, module = package({"frames.yaml": FRAMES.format(hop=hop)}, tmp_path, f"frames_{hop}")
+        (op,) = library.ops
+        for isa in serving(module, op)[: None if FULL else 2]:
+            with instruction_set(module, isa):
+                assert first_disagreement(module, op, rng(isa, hop), CALLS, Counter[str]()) is None
+        told = str(module.explain(op.op, np.ones((3, 960), np.float32), hop=24))
+        assert "lanes along k: row" in told
