@@ -36,6 +36,16 @@ class Window:
     factors: tuple[tuple[Spot, int], ...]
     offset: int
 
+    def ends(self, extents: Mapping[Spot, int]) -> tuple[int, int]:
+        """The first and the last cell that letters reach, if none of them is empty."""
+        moves = [factor * (extents[spot] - 1) for spot, factor in self.factors]
+        return self.offset + sum(min(0, move) for move in moves), self.offset + sum(max(0, move) for move in moves)
+
+    def inside(self, extents: Mapping[Spot, int]) -> bool:
+        """Whether letters stay inside the axis."""
+        first, last = self.ends(extents)
+        return first >= 0 and last < self.extent
+
     def counted(self, extents: Mapping[Spot, int]) -> bool:
         """Whether letters count through the axis as digits do, `c * M + m`: they walk it like axes of their own.
 
@@ -62,10 +72,7 @@ class Placed:
         """The same where windows are walked like other axes; None where one may leave its axis."""
         steps, first = dict(self.steps), self.first
         for window in self.windows:
-            ends = [factor * (extents[spot] - 1) for spot, factor in window.factors]
-            low = window.offset + sum(min(0, end) for end in ends)
-            high = window.offset + sum(max(0, end) for end in ends)
-            if low < 0 or high >= window.extent:
+            if not window.inside(extents):
                 return None
             steps |= {spot: factor * window.step for spot, factor in window.factors}
             first += window.offset * window.step

@@ -132,7 +132,7 @@ class Call:
                     step = 0 if array.shape[spot] == 1 else array.strides[spot] // array.itemsize
                     axes.append((letter, first + number, array.shape[spot], step))
         steps: dict[tuple[str, int], int] = {}
-        windows = []
+        windows, first = [], 0
         for letter, number, extent, step in axes:
             if letter not in self.slides:
                 steps[letter, number] = step
@@ -142,11 +142,13 @@ class Call:
                 return None
             moved = tuple(((name, number), _entry(factor, number)) for name, factor in factors)
             window = Window(extent, step, moved, _entry(offset, number))
-            if window.counted({spot: self.letters[spot[0]][number] for spot, _ in moved}):
+            lengths = {spot: self.letters[spot[0]][number] for spot, _ in moved}
+            if window.counted(lengths) or (len(moved) <= 1 and window.inside(lengths)):
+                first += window.offset * step
                 steps |= {spot: steps.get(spot, 0) + factor * step for spot, factor in moved}
             else:
                 windows.append(window)
-        return Placed(steps, tuple(windows))
+        return Placed(steps, tuple(windows), first)
 
 
 def _entry(value: int | tuple[int, ...], number: int) -> int:

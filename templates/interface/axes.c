@@ -1150,6 +1150,11 @@ void opw_found_letter(opw_context *x, const char *letter, opw_extent extent)
     opw_set(&x->found.letters, letter, extent);
 }
 
+void opw_found_slide(opw_context *x, const char *name, opw_extent value)
+{
+    opw_set(&x->found.slides, name, value);
+}
+
 void opw_found_places(opw_context *x, int64_t number, const opw_places *places)
 {
     x->found.places[number] = *places;

@@ -332,18 +332,42 @@ const opw_array *opw_array_of(const opw_operation *op, const opw_array *arrays, 
     return NULL;
 }
 
+static const opw_int *value_of(const opw_axes *axes, const char *name, const char *rest)
+{
+    const size_t length = strlen(name);
+    for (int64_t n = 0; n < axes->count; ++n) {
+        const char *const own = axes->entries[n].name;
+        if (strncmp(own, name, length) == 0 && strcmp(own + length, rest) == 0 && axes->entries[n].count == 1) {
+            return axes->pool + axes->entries[n].first;
+        }
+    }
+    return NULL;
+}
+
+// By how much a letter moves an index, which it may do together with others; 0 if it does not.
+static int64_t factor_of(const opw_context *x, const char *index, const char *letter)
+{
+    const opw_int *const factor = strchr(index, '.') == NULL ? NULL : value_of(&x->found.slides, index, letter);
+    return factor != NULL ? (int64_t)*factor : strcmp(index, letter) == 0;
+}
+
+// The extent of an axis of an array between steps: that of its letter, or its own if letters move along it together.
+static opw_extent extent_between(const opw_context *x, const opw_pair *axis)
+{
+    return opw_axis(&x->found.letters, strchr(axis->value, '.') == NULL ? axis->value : axis->name);
+}
+
 // Steps of an access along each axis of each letter.
-static int64_t step_along(const opw_accessed *access, const opw_array *array, const opw_axes *letters,
-                          const char *letter, int64_t number)
+static int64_t step_along(const opw_context *x, const opw_accessed *access, const opw_array *array, const char *letter, int64_t number)
 {
     opw_int room[OPWRIGHT_AXES];
     int64_t found = 0;
-    const int64_t extents = opw_axis(letters, letter).count;
+    const int64_t extents = opw_axis(&x->found.letters, letter).count;
     for (const opw_pair *axis = access->letters; array != NULL && axis->name != NULL; ++axis) {
         const opw_extent spots = opw_spots_of(array->places, axis->name, room);
-        const int64_t own = number - (extents - spots.count);
-        if (strcmp(axis->value, letter) == 0 && own >= 0 && array->shape[spots.at[own]] != 1) {
-            found = array->strides[spots.at[own]];
+        const int64_t own = number - (extents - spots.count), factor = factor_of(x, axis->value, letter);
+        if (factor != 0 && own >= 0 && array->shape[spots.at[own]] != 1) {
+            found = factor * array->strides[spots.at[own]];
         }
     }
     if (array != NULL) {
@@ -354,19 +378,67 @@ static int64_t step_along(const opw_accessed *access, const opw_array *array, co
         ++count;
     }
     while (count-- > 0) {
-        const opw_extent own = opw_axis(letters, access->letters[count].value);
+        const opw_extent own = extent_between(x, &access->letters[count]);
+        const int64_t factor = factor_of(x, access->letters[count].value, letter);
         for (int64_t n = own.count - 1; n >= 0; --n) {
-            found = strcmp(access->letters[count].value, letter) == 0 && n == number ? step : found;
+            found = factor != 0 && n == number ? factor * step : found;
             step *= (int64_t)own.at[n];
         }
     }
     return found;
 }
 
-static bool walked(const opw_accessed *access, const char *letter)
+// Where the first element lies that an access reads. False if letters that move along an axis together may leave it.
+static bool begins(const opw_context *x, const opw_accessed *access, const opw_array *array, int64_t *first)
+{
+    opw_int room[OPWRIGHT_AXES];
+    int64_t behind = 1, count = 0;
+    while (access->letters[count].name != NULL) {
+        ++count;
+    }
+    *first = 0;
+    while (count-- > 0) {
+        const opw_pair *const axis = &access->letters[count];
+        const opw_extent own = extent_between(x, axis);
+        int64_t step = behind;
+        for (int64_t n = 0; array == NULL && n < own.count; ++n) {
+            behind *= (int64_t)own.at[n];
+        }
+        if (strchr(axis->value, '.') == NULL) {
+            continue;
+        }
+        const opw_int *const offset = value_of(&x->found.slides, axis->value, "");
+        const opw_int *const extent = value_of(&x->found.slides, axis->value, ".end");
+        if (offset == NULL || extent == NULL) {
+            return false;
+        }
+        if (array != NULL) {
+            const opw_extent spots = opw_spots_of(array->places, axis->name, room);
+            if (spots.count != 1 || array->shape[spots.at[0]] != *extent) {
+                return false;
+            }
+            step = *extent != 1 ? array->strides[spots.at[0]] : 0;
+        }
+        opw_int low = *offset, high = *offset;
+        for (int64_t n = 0; n < x->found.letters.count; ++n) {
+            const char *const letter = x->found.letters.entries[n].name;
+            const int64_t factor = factor_of(x, axis->value, letter);
+            const opw_int move = factor != 0 ? opw_mul(factor, opw_axis(&x->found.letters, letter).at[0] - 1) : 0;
+            low = opw_add(low, move < 0 ? move : 0);
+            high = opw_add(high, move > 0 ? move : 0);
+        }
+        if (low < 0 || high >= *extent) {
+            return false;
+        }
+        *first += (int64_t)*offset * step;
+    }
+    return true;
+}
+
+static bool walked(const opw_context *x, const opw_accessed *access, const char *letter)
 {
     const opw_pair *axis = access->letters;
-    while (axis->name != NULL && strcmp(axis->value, letter) != 0) {
+    while (axis->name != NULL && factor_of(x, axis->value, letter) == 0) {
         ++axis;
     }
     return axis->name != NULL;
@@ -388,9 +460,9 @@ static int64_t kind_of(opwright_dtype dtype, int label)
     return kind;
 }
 
-static void put_copied(opwright_copied *to, const shape *made, int name, int64_t kind)
+static void put_copied(opwright_copied *to, const shape *made, int name, int64_t kind, int64_t first)
 {
-    const opwright_copied none = {0};
+    const opwright_copied none = {.first = first};
     *to = none;
     if (made->copied[name]) {
         to->wanted = kind;
@@ -503,16 +575,13 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
                                   const opw_product_of *one, const char *lane, bool finishes)
 {
     opw_prepared none, found;
-    const opw_accessed *const read[] = {&one->left, &one->right, &one->target};
     none.engine = NULL;
     none.by_blocks = found.by_blocks = false;
     none.packed = found.packed = 0;
     none.destination = OPWRIGHT_STORED;
-    for (int n = 0; n < 3; ++n) { // letters that move an index together are left to loops
-        for (const opw_pair *axis = read[n]->letters; axis->name != NULL; ++axis) {
-            if (strchr(axis->value, '.') != NULL) {
-                return none;
-            }
+    for (const opw_pair *axis = one->target.letters; axis->name != NULL; ++axis) {
+        if (strchr(axis->value, '.') != NULL) { // windows of what is written are left to loops
+            return none;
         }
     }
     const opw_operation *const op = x->op;
@@ -522,7 +591,10 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     const opwright_dtype left_dtype = left != NULL ? left->dtype : between(one, LEFT, x->found.row, accumulate);
     const opwright_dtype right_dtype = right != NULL ? right->dtype : between(one, RIGHT, x->found.row, accumulate);
     const int label = label_of(left_dtype, right_dtype, accumulate, one->term);
-    int64_t zeros[2];
+    int64_t zeros[2], first[2];
+    if (!begins(x, &one->left, left, &first[LEFT]) || !begins(x, &one->right, right, &first[RIGHT])) {
+        return none;
+    }
     if (is_empty(&x->found.letters, one->unless_empty)) {
         return none;
     }
@@ -555,18 +627,18 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     axes.count = 0;
     for (int64_t n = 0; n < all->count; ++n) {
         const char *const letter = all->entries[n].name;
-        if (!walked(&one->left, letter) && !walked(&one->right, letter) && !walked(&target, letter)) {
+        if (!walked(x, &one->left, letter) && !walked(x, &one->right, letter) && !walked(x, &target, letter)) {
             continue;
         }
         for (int64_t at = 0; at < all->entries[n].count; ++at) {
             const walk made = {(int64_t)all->pool[all->entries[n].first + at],
-                               {step_along(&one->left, left, all, letter, at),
-                                step_along(&one->right, right, all, letter, at),
-                                step_along(&target, direct ? output : NULL, all, letter, at)}};
+                               {step_along(x, &one->left, left, letter, at),
+                                step_along(x, &one->right, right, letter, at),
+                                step_along(x, &target, direct ? output : NULL, letter, at)}};
             if (axes.count == WALKS) {
                 return none;
             }
-            reduced[axes.count] = !walked(&target, letter);
+            reduced[axes.count] = !walked(x, &target, letter);
             push(&axes, made);
         }
     }
@@ -582,8 +654,8 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     }
     const opwright_dtype sums = direct ? output->dtype : accumulate;
     put_problem(&found.problem, &made);
-    put_copied(&found.problem.left, &made, LEFT, kind_of(left_dtype, label));
-    put_copied(&found.problem.right, &made, RIGHT, kind_of(right_dtype, label));
+    put_copied(&found.problem.left, &made, LEFT, kind_of(left_dtype, label), first[LEFT]);
+    put_copied(&found.problem.right, &made, RIGHT, kind_of(right_dtype, label), first[RIGHT]);
     found.problem.elements = label != BYTES && sums != accumulate;
     found.problem.finished = found.destination == OPWRIGHT_FINISHED;
     if (label == BYTES) {
@@ -603,7 +675,7 @@ static opw_int terms_of(const opw_context *x, const opw_product_of *one)
     for (int64_t n = 0; n < x->found.letters.count; ++n) {
         const char *const letter = x->found.letters.entries[n].name;
         const opw_extent own = opw_axis(&x->found.letters, letter);
-        for (int64_t at = 0; at < own.count && (walked(&one->left, letter) || walked(&one->right, letter)); ++at) {
+        for (int64_t at = 0; at < own.count && (walked(x, &one->left, letter) || walked(x, &one->right, letter)); ++at) {
             terms = opw_mul(terms, own.at[at]);
         }
     }

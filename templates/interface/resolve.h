@@ -144,6 +144,7 @@ typedef struct opw_found {
     opw_axes values;
     opw_real_values reals;
     opw_axes letters;
+    opw_axes slides; // indices that letters move together: by name the offset, by name and letter the factor, by name and ".end" the extent
     opw_places places[OPWRIGHT_INPUTS]; // of the inputs, in their order
     opw_output outputs[OPWRIGHT_INPUTS];
     int64_t betweens;
@@ -356,6 +357,7 @@ void opw_found_value(opw_context *x, const char *name, opw_extent value);
 void opw_found_real(opw_context *x, const char *name, double value);
 void opw_found_reals(opw_context *x, const char *name, const opw_doubles *values);
 void opw_found_letter(opw_context *x, const char *letter, opw_extent extent);
+void opw_found_slide(opw_context *x, const char *name, opw_extent value);
 void opw_found_places(opw_context *x, int64_t number, const opw_places *places);
 void opw_found_output(opw_context *x, int64_t number, const opw_ints *shape,
                            const opw_places *places);

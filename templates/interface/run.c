@@ -178,7 +178,7 @@ static void understood(opw_context *x, const opw_operation *op, const void *call
     x->found.row = 0;
     x->found.group_class = NULL;
     x->found.values.count = x->found.values.used = x->found.letters.count = x->found.letters.used = 0;
-    x->found.reals.count = x->found.reals.used = 0;
+    x->found.reals.count = x->found.reals.used = x->found.slides.count = x->found.slides.used = 0;
     x->found.terms = 0;
     if (call == NULL) {
         refuse_plainly(x, "call", "-kind", "NULL", "the arguments of a call");

@@ -73,6 +73,23 @@ semantics:
   steps:
     - dst[l, i] += a[i, j] * b[j, k] * c[l, k] * 3
 """
+# Of elements that lie apart: heads of 8 channels, in the second half of those of another array.
+HEADS = """op: Heads
+revision: 1
+summary: Scores of queries and keys by heads, summed in f64.
+dims: {t: {symbol: T}, u: {symbol: U}, d: {symbol: D}}
+inputs: [{name: a, dims: {T: T, D: D}}, {name: b, dims: {U: U, E: 2 * D}}]
+outputs: [{name: dst, dims: {H: H, T: T, U: U}}]
+dtypes:
+  - {a: f64, b: f64, dst: f64, accumulate: f64}
+  - {a: f32, b: f64, dst: f64, accumulate: f64}
+let: {H: D / 8}
+semantics:
+  ranges: {h: H, t: T, u: U, k: 8}
+  steps:
+    - scores[h, t, u] += a[t, h * 8 + k] * b[u, D + h * 8 + k]
+    - dst[h, t, u] = scores[h, t, u] / 8
+"""
 NAMES = sorted({path.stem for path in FORMULAS.glob("*.yaml")}) if FULL else SOME
 CALLS = 60 if FULL else 12
 
@@ -138,7 +155,7 @@ def test_steps_in_blocks_have_the_same_bits_as_in_python(tmp_path: Path) -> None
 
 def test_products_of_f64_have_the_same_bits_as_in_python(tmp_path: Path) -> None:
     needs("cmake", "gcc")
-    library, module = package({"wide.yaml": WIDE, "chain.yaml": CHAIN}, tmp_path, "wide_in_c")
+    library, module = package({"wide.yaml": WIDE, "chain.yaml": CHAIN, "heads.yaml": HEADS}, tmp_path, "wide_in_c")
     if "avx2" not in usable(module):
         pytest.skip("this CPU lacks avx2")
     spec, output = str(tmp_path / "wide_in_c-project/spec/specs"), str(tmp_path / "wide_in_c")
@@ -155,6 +172,15 @@ def test_products_of_f64_have_the_same_bits_as_in_python(tmp_path: Path) -> None
             with capped_at(module, "avx2"):
                 assert "a contraction for avx2" in str(module.explain("wide", a, b))
                 assert found.tobytes() == module.wide(a, b).tobytes()
+    for rows, columns, channels in ((65, 40, 64), (9, 130, 24), (3, 1, 8)):
+        for dtype in (np.float64, np.float32):
+            a = draw.standard_normal((rows, channels)).astype(dtype)
+            b = draw.standard_normal((columns, 2 * channels))
+            found = np.empty((channels // 8, rows, columns), np.float64)
+            built.run("heads", built.call("heads", [a, b], {}, [found]))
+            with capped_at(module, "avx2"):
+                assert "a contraction for avx2" in str(module.explain("heads", a, b))
+                assert found.tobytes() == module.heads(a, b).tobytes()
     for i, j, k, l in ((40, 9, 50, 30), (300, 40, 6, 20), (7, 8, 9, 10)):  # noqa: E741
         terms = min(i * j * k + i * k * l, l * k * j + l * j * i)
         for dtype in (np.float64, np.float32):

@@ -112,9 +112,12 @@ def _pair(program: Program, read: Read, outer: str, inner: str) -> list[tuple[st
         for axis, index in zip(axes, read.indices, strict=True)
         if isinstance(axis.extent, Name) and axis.extent.id in (outer, inner)
     }
+    letters, both = program.letters, (Name(outer), Name(inner))
+    apart = (index for axis, index in zip(axes, read.indices, strict=True) if axis.extent not in both)
+    if any(isinstance(one, Name) and one.id in letters and letters[one.id].extent in both for one in apart):
+        return None  # it walks an axis of another extent, where it may end before
     if len(at) < 2:
         return None if at else []
-    letters = program.letters
     for size, index in at.items():
         if not isinstance(index, Name) or index.id not in letters or letters[index.id].extent != Name(size):
             return None

@@ -6,15 +6,18 @@ operation.
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read
-from .algebra.slopes import negated, slope, without
+from .algebra.inside import never_negative
+from .algebra.slopes import ONE, minus, negated, plus, slope, times, without
 from .program import Part, Program
-from .roles import COLUMNS, REDUCED, ROWS, roles
+from .roles import COLUMNS, REDUCED, ROWS, WINDOW, roles
 
 ENOUGH = 16  # terms of which vectors are made
 PRODUCTS, SQUARES, DISTANCES = "", "squares", "distances"  # of a pair of elements; of both last, of their difference
@@ -83,10 +86,85 @@ def contraction(found: Program, part: Part) -> Contraction | None:
     if all(walked(found, read) for read in (target, left, right)):
         return Contraction(target, left, right, roles_found, (), (x, y)) if contracts(roles_found) else None
     slides = _slides(found, {"target": target, "left": left, "right": right})
+    if not slides:
+        return _of_views(found, Contraction(target, left, right, roles_found, (), (x, y)))
     if _is_short(found, slides, (target, left, right), roles_found):
         return None
     summed = any(role.endswith(REDUCED) for role in roles_found.values()) or any(s.access == "target" for s in slides)
-    return Contraction(target, left, right, roles_found, slides, (x, y)) if slides and summed else None
+    return Contraction(target, left, right, roles_found, slides, (x, y)) if summed else None
+
+
+def _of_views(found: Program, made: Contraction) -> Contraction | None:
+    """A contraction of elements that lie in an array by strides of their own, `x[t, h * 64 + d]` or `x[2 * t, 0]`.
+
+    Each element of both is used often, else loops read them as well. A call in which some lie outside takes loops.
+    """
+    views = {name: view(found, read) for name, read in (("left", made.left), ("right", made.right))}
+    by_letter = {letter: role.removeprefix(f"{WINDOW} ") for letter, role in made.roles.items()}
+    if (
+        None in views.values()
+        or not walked(found, made.target)
+        or not {ROWS, COLUMNS, REDUCED} <= {*by_letter.values()}
+    ):
+        return None
+    slides = (Slide(name, *one) for name, some in views.items() for one in some or ())
+    return dataclasses.replace(made, roles=by_letter, slides=tuple(slides))
+
+
+def view(found: Program, read: Read) -> tuple[tuple[int, tuple[tuple[str, Expr], ...], Expr], ...] | None:
+    """The axes that no letter walks as a whole: their numbers, by how much letters move there, and the rest.
+
+    None if letters do not move by multiples, if one moves several axes, or if some element is outside in every call.
+    """
+    used: list[str] = []
+    axes = list[tuple[int, tuple[tuple[str, Expr], ...], Expr]]()
+    for number, index in enumerate(read.indices):
+        along, letter = found.arrays[read.tensor].axes[number], found.walks(read.tensor, number, index)
+        if along.kind == "ones":
+            continue
+        moved = {one: slope(index, one) for one in found.letters if one in expr.names(index)}
+        used += moved
+        if letter is not None:
+            continue
+        rest = index
+        for one in moved:
+            rest = without(rest, one)
+        factors = tuple((one, factor) for one, factor in moved.items() if factor is not None)
+        trees = [*(factor for _, factor in factors), rest]
+        alike = along.kind == "one" and all(found.letters[one].kind == "one" for one in moved)
+        loose = any(expr.reads(tree) or expr.names(tree) & {*found.letters} for tree in trees)
+        if not alike or loose or len(factors) < len(moved) or leaves(found, along.extent, factors, rest):
+            return None
+        axes.append((number, factors, rest))
+    return tuple(axes) if len({*used}) == len(used) else None
+
+
+def spread(found: Program, read: Read) -> bool:
+    """Whether letters reach each element of a view once, as far as its sizes tell."""
+    axes = view(found, read)
+    orders = (itertools.permutations(factors) for _, factors, _ in axes or ())
+    return axes is not None and all(any(_counts(found, order) for order in some) for some in orders)
+
+
+def _counts(found: Program, factors: Sequence[tuple[str, Expr]]) -> bool:
+    """Whether each letter moves by at least as many elements as those before it reach."""
+    reached: Expr = ONE
+    for number, (letter, factor) in enumerate(factors):
+        if number and not never_negative(minus(factor, reached), found.sizes, {}):
+            return False
+        reached = plus(reached, times(factor, minus(found.letters[letter].extent, ONE)))
+    return True
+
+
+def leaves(found: Program, extent: Expr, factors: Sequence[tuple[str, Expr]], rest: Expr) -> bool:
+    """Whether an index is outside for some values of its letters in every call that has them."""
+    low, high = rest, minus(rest, extent)
+    for letter, factor in factors:
+        end = times(factor, minus(found.letters[letter].extent, ONE))
+        if not isinstance(factor, Number):
+            continue
+        low, high = (low, plus(high, end)) if factor.value > 0 else (plus(low, end), high)
+    return any(never_negative(tree, found.sizes, {}) for tree in (minus(negated(low), ONE), high))
 
 
 def over_pairs(found: Program, part: Part) -> Contraction | None:

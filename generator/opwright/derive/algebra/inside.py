@@ -73,11 +73,11 @@ def sizes_of(op: Op) -> Sizes:
         name: made for name, made in values.items() if _holds(made - absent.get(name, made), absent, exactly=True)
     }
     for _ in values:  # values of values
-        values = {name: made.substitute(values) for name, made in values.items()}
+        values = {name: own for name, made in values.items() if (own := _substituted(made, values)) is not None}
 
     def sums(trees: Iterable[Expr]) -> tuple[Poly, ...]:
         known = (made for tree in trees if (made := _polynomial(tree)) and _holds(made, absent))
-        return tuple(made.substitute(values) for made in known)
+        return tuple(own for made in known if (own := _substituted(made, values)) is not None)
 
     rounded = [side for name, let in op.lets.items() if let.value for side in _rounded(name, let.value.tree)]
     both = [side for condition in conditions for side in comparisons(condition) or ()]
@@ -116,6 +116,14 @@ def _alternatives(tree: Expr) -> tuple[Expr, ...]:
 def _polynomial(tree: Expr) -> Poly | None:
     try:
         return polynomial(tree)
+    except NotPolynomial:
+        return None
+
+
+def _substituted(found: Poly, values: Mapping[str, Poly]) -> Poly | None:
+    """A sum in terms of other sizes; None if it is none, such as a sixth of a size."""
+    try:
+        return found.substitute(values)
     except NotPolynomial:
         return None
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
-from ..contraction import contraction, contracts, letters_of, walked
+from ..contraction import contraction, contracts, letters_of, spread, walked
 from ..program import Array, Part, Program
 from ..roles import COLUMNS, ROWS, roles
 from .lone_sums import as_they_lie, divided_factors, factors_of, product_of
@@ -46,7 +46,8 @@ def _terms_apart(found: Program, part: Part) -> Program:
     terms = list(_terms(part.formulas[0].value))
     if part.operator != "sum" or part.by or part.where or not 2 <= len(terms) <= MAX_TERMS:
         return found
-    if part.target.tensor in found.integers or not placed(found, part.target):
+    loose = [{*_outside(found, term)} for _, term in terms]
+    if part.target.tensor in found.integers or not placed(found, part.target) or any(one != loose[0] for one in loose):
         return found
     axes = tuple(found.letters[letter] for letter in letters_of(part.target) if letter in found.letters)
     cells = [Read(f"term_{part.number}_{n}_", tuple(Name(axis.name) for axis in axes)) for n in range(len(terms))]
@@ -59,6 +60,14 @@ def _terms_apart(found: Program, part: Part) -> Program:
     arrays = {**found.arrays, **{cell.tensor: Array(cell.tensor, "between", axes) for cell in cells}}
     result = dataclasses.replace(found, arrays=arrays, parts=parts)
     return result if all(is_product(result, one) for one in sums) else found
+
+
+def _outside(found: Program, term: Expr) -> Iterator[tuple[Expr, Expr]]:
+    """Indices that may lie outside, each with the extent of its axis: a sum leaves out all of its terms there."""
+    for read in expr.reads(term):
+        for number, index in enumerate(read.indices):
+            if not found.walks_inside(read.tensor, number, index):
+                yield index, found.arrays[read.tensor].axes[number].extent
 
 
 def _steps_apart(found: Program, array: Array) -> Program:
@@ -141,7 +150,7 @@ class _Split:
         value, divisors = self.undivided(part.formulas[0].value)
         factors = self.divided(value)
         whole = contraction(self.found, part) if len(factors) == 2 else None
-        if whole is not None and whole.has_zeros:
+        if whole is not None and (whole.has_zeros or whole.slides):
             return []
         scales = [factor for factor in factors if not self.letters(factor)]
         factors = [factor for factor in factors if self.letters(factor)]
@@ -271,7 +280,8 @@ class _Split:
             if self.letters(index)
         ]
         grown = sum(len(self.letters(index)) - 1 for index in read.indices if bends(index))
-        return walked(self.found, read) or (self.found.is_inside(read) and max(alone, default=0) == 1 and grown < 2)
+        copied = max(alone, default=0) == 1 and grown < 2
+        return walked(self.found, read) or (self.found.is_inside(read) and (copied or spread(self.found, read)))
 
     def letters(self, tree: Expr) -> tuple[str, ...]:
         """The letters of an expression in the order of the step's."""
@@ -279,8 +289,9 @@ class _Split:
         return tuple(letter for letter in self.part.letters if letter in names)
 
     def operand(self, factor: Expr) -> Read:
-        """A factor as a read whose axes letters walk, of a new array if it is not one."""
-        if isinstance(factor, Read) and walked(self.found, factor):
+        """A factor as a read that engines take as it lies, of a new array if it is not one."""
+        lies = isinstance(factor, Read) and self.found.is_inside(factor) and spread(self.found, factor)
+        if isinstance(factor, Read) and (lies or walked(self.found, factor)):
             return factor
         cells = self.cells(f"factor_{self.part.number}_{len(self.made)}_", as_they_lie(self.letters(factor), factor))
         self.add(cells, "set", factor)

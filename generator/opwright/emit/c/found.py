@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..nodes import Do, Expr, Name, Text, Unary, call, integer
 from .expressions import CONTEXT, address
-from .rules import Rules, entries_of
+from .rules import Rules, entries_of, text_of
 
 
 @dataclass
@@ -69,3 +69,16 @@ class Found(Rules):
                 self.report("cells", self.node(part))
         for letter, node in entries_of(fields["letters"]) if "letters" in fields else ():
             self.report("letter", Text(letter), self.extent(self.value(node)))
+        for name, node in entries_of(fields["slides"]) if "slides" in fields else ():
+            self.put_slide(name, node)
+
+    def put_slide(self, name: str, node: ast.expr) -> None:
+        """An index that letters move together, if the axis is a single one."""
+        assert isinstance(node, ast.Tuple)
+        factors, offset, extent = node.elts
+        assert isinstance(factors, ast.Tuple)
+        pairs = [pair.elts for pair in factors.elts if isinstance(pair, ast.Tuple)]
+        named = [*((text_of(letter), factor) for letter, factor in pairs), ("", offset), (".end", extent)]
+        values = [(rest, self.value(part)) for rest, part in named]
+        for rest, value in values if all(value.kind == "int" for _, value in values) else ():
+            self.report("slide", Text(f"{name}{rest}"), self.extent(value))

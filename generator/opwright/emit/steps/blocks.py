@@ -42,7 +42,7 @@ def blocks(op: Op) -> Blocks | None:
 def _blocks(op: Op, found: Staged, first: int, last: int) -> Blocks | None:
     phases = found.phases[first:last]
     products = [phase.contraction for phase in phases if phase.contraction is not None]
-    if not products or phases[-1].contraction is not None or any(product.slides for product in products):
+    if not products or phases[-1].contraction is not None:
         return None
     sums = {product.target.tensor for product in products}
     taken = [phase.finishes or (phase.parts[0].reads[0].tensor if phase.copies else "") for phase in phases]

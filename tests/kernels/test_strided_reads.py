@@ -1,0 +1,77 @@
+"""Sums of products whose elements lie apart, as heads of channels do: engines take them by strides of their own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from opwright.derive.phases import staged
+from support.generated import FULL, rng
+from support.package import package
+from support.random_strided_reads import draw
+from support.step_verdicts import first_disagreement
+
+SPECS, CALLS = (80, 16) if FULL else (4, 8)
+# The scores of heads, by two letters of an axis that has more cells than these, and what the heads give, side by side.
+HEADS = """op: Heads
+revision: 1
+summary: Attention of heads whose queries, keys and values share an axis.
+dims: {batch: {symbol: N}, tokens: {symbol: T}, channels: {symbol: D}}
+attributes:
+  - {name: heads, symbol: H, type: s64, required: true, min: 1}
+inputs: [{name: x, dims: {N: N, T: T, D: 3 * D}}]
+outputs: [{name: dst, dims: {N: N, T: T, D: D}}]
+dtypes:
+  - {x: f32, dst: f32, accumulate: f32}
+  - {x: bf16, dst: bf16, accumulate: f32}
+let: {E: D / H}
+semantics:
+  ranges: {n: N, t: T, u: T, h: H, e: E}
+  steps:
+    - s[n, h, t, u] += x[n, t, h * E + e] * x[n, u, D + h * E + e] / E
+    - p[n, h, t] max= s[n, h, t, u]
+    - w[n, h, t, u] = exp(s[n, h, t, u] - p[n, h, t])
+    - z[n, h, t] += w[n, h, t, u]
+    - dst[n, t, h * E + e] += w[n, h, t, u] * x[n, u, 2 * D + h * E + e] / z[n, h, t]
+"""
+# A size that two arrays share with others of their own: p ends where the axis of y does.
+SHORTER = """op: Shorter
+revision: 1
+summary: Letters that end where the axes of other arrays do.
+dims: {a: {symbol: A}, y: {symbol: Y}, z: {symbol: Z}}
+attributes:
+  - {name: rows, symbol: M, type: s64, required: true, min: 0, max: 9}
+  - {name: planes, symbol: P, type: s64, required: true, min: 0, max: 9}
+inputs:
+  - {name: x, dims: {M: Z, A: A}}
+  - {name: y, dims: {P: Y, A: A}}
+outputs: [{name: dst, dims: {P: P, M: M, A: A}}]
+dtypes:
+  - {x: f32, y: f32, dst: f32, accumulate: f32}
+semantics:
+  ranges: {a: A, m: M, p: P}
+  steps:
+    - dst[p, m, a] += x[m, a] * y[p, a]
+"""
+
+
+def test_random_reads_by_strides_give_what_the_interpreter_gives(tmp_path: Path) -> None:
+    drawn = [draw(np.random.default_rng([7, number]), f"Read{number}") for number in range(SPECS)]
+    texts = {"heads.yaml": HEADS, "shorter.yaml": SHORTER}
+    texts |= {f"read{number}.yaml": text for number, text in enumerate(drawn)}
+    library, module = package(texts, tmp_path, "strided_reads")
+    contracted = 0
+    for op in library.ops:
+        contracted += any(phase.contraction for phase in staged(op).phases)
+        assert first_disagreement(module, op, rng("strided reads", op.function), CALLS, Counter()) is None, op.function
+    assert contracted > SPECS // 3  # the others are sums of few products, or end where an axis does
+
+
+def test_engines_multiply_heads_where_they_lie(tmp_path: Path) -> None:
+    module = package({"heads.yaml": HEADS}, tmp_path, "strided_heads")[1]
+    x = np.zeros((2, 33, 3 * 64), np.float32)
+    told = str(module.explain("heads", x, heads=4))
+    assert "2 x 4 x 33 rows, 33 columns, 16 terms" in told
+    assert "2 x 4 x 33 rows, 16 columns, 33 terms" in told
+    assert "copied first: nothing" in told
