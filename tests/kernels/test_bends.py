@@ -37,6 +37,10 @@ BORDERS = {
     "repeated": "min(max(l - P, 0), C - 1)",
     "backwards": "C - 1 - min(max(l - P, 0), C - 1)",
 }
+SOME = {  # which are inside if there are cells, or enough of them
+    "reflected": "min(max(l - P, P - l), 2 * (C - 1) - max(l - P, P - l))",
+    "scaled": "floor(l * C / L)",
+}
 
 
 def linear(source: Rng) -> str:
@@ -54,12 +58,13 @@ def bent(source: Rng, depth: int = 2) -> str:
 
 
 def spec(source: Rng, name: str) -> str:
-    border = str(source.choice([*BORDERS, "drawn"]))
-    index = BORDERS.get(border) or f"min(max({bent(source)}, {source.choice(['0', 'P'])}), C - 1)"
+    border = str(source.choice([*BORDERS, *SOME, "drawn"]))
+    index = (BORDERS | SOME).get(border) or f"min(max({bent(source)}, {source.choice(['0', 'P'])}), C - 1)"
     value = source.choice(["src[b, {0}]", "src[b, {0}] + src[min(b + 1, B - 1), {0}]", "max(src[b, {0}], 0)"])
     dtype = source.choice(["f32", "bf16", "s8", "f16"])
     step = f"dst[b, l] = {value.format(index)}"
     constraints, times = (INSIDE, 2) if border == "mirrored" else ("", int(source.integers(1, 4)))
+    times = 2 if border == "reflected" else times
     least = int(source.integers(0, 2))
     return BENT.format(name=name, dtype=dtype, step=step, constraints=constraints, times=times, least=least)
 
@@ -96,3 +101,22 @@ def test_borders_are_copied_in_pieces_without_a_test_of_each_cell(tmp_path: Path
         text = (tmp_path / "borders" / "c" / f"{name}_f32.c").read_text(encoding="utf-8")
         assert "opwright_copied_f32" in text
         assert "dst_sum_" not in text
+
+
+def test_cells_of_indices_that_need_room_are_copied_without_a_test_of_each(tmp_path: Path) -> None:
+    texts = {
+        f"{name}.yaml": BENT.format(
+            name=name.title(), dtype="f32", step=f"dst[b, l] = src[b, {index}]", constraints="", times=2, least=0
+        )
+        for name, index in SOME.items()
+    }
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, "room")
+        for op in library.ops:  # of axes without cells, with few, and with enough
+            assert first_disagreement(module, op, rng(op.op), 24, Counter()) is None
+    for name, (call, holds) in {
+        "reflected": ("opwright_copied_f32", "C >= 16"),
+        "scaled": ("opwright_picked_f32", "C - 1 >= 0"),
+    }.items():
+        text = (tmp_path / "room" / "c" / f"{name}_f32.c").read_text(encoding="utf-8")
+        assert text.index(f"if (!({holds}))") < text.index(f"if ({holds})") < text.index(call)

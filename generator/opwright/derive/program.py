@@ -21,8 +21,10 @@ from ..language.types import symbol_kinds
 from ..memo import memoised
 from .algebra.inside import Sizes, inside, sizes_of
 from .algebra.poly import ONE, NotPolynomial, Poly, affine, polynomial
+from .algebra.slopes import slope
 
 # The initial value of a cell, by operator.
+FROM = (1, 4, 16)  # extents from which indices may lie inside their axes: of reflections, more than the cells added
 BYTES, TRUTHS = ("s8", "u8"), ("boolean",)
 INITIAL = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}
 
@@ -225,6 +227,21 @@ class Program:
         if along.kind not in ("one", "spatial") or any(letter.kind != along.kind for letter in letters):
             return False
         return inside(index, along.extent, self.sizes, {letter.name: letter.extent for letter in letters})
+
+    @memoised
+    def inside_from(self, name: str, axis: int, index: Expr) -> int:
+        """The least of some extents of an axis from which an index that bends or is rounded lies inside it; or 0."""
+        along = self.arrays[name].axes[axis]
+        letters = [letter for letter in self.letters.values() if letter.name in expr.names(index)]
+        plain = all(slope(index, letter.name) is not None for letter in letters)
+        if plain or not isinstance(along.extent, Name) or {along.kind, *(x.kind for x in letters)} > {along.kind}:
+            return 0
+        extents = {letter.name: letter.extent for letter in letters}
+        for extent in FROM if along.kind in ("one", "spatial") else ():
+            sizes = dataclasses.replace(self.sizes, least={**self.sizes.least, along.extent.id: extent})
+            if inside(index, along.extent, sizes, extents):
+                return extent
+        return 0
 
     def is_inside(self, read: Read) -> bool:
         """Whether a cell is there whatever the sizes."""

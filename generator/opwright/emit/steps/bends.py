@@ -156,9 +156,12 @@ def _bends(tree: Expr, lane: str) -> Iterator[list[Expr] | None]:
 
 
 def _functions(tree: Expr, lane: str) -> list[Expr] | None:
-    """The linear functions among which min and max choose."""
+    """The linear functions among which min and max choose, also in sums: `last - max(w, -w)`."""
     if slopes.slope(tree, lane) is not None:
         return [tree]
+    if isinstance(tree, Binary) and tree.op in "+-":
+        left, right = _functions(tree.left, lane), _functions(tree.right, lane)
+        return None if None in (left, right) else [Binary(tree.op, a, b) for a in left or () for b in right or ()]
     if not isinstance(tree, Call) or tree.function not in ("min", "max"):
         return None
     found = [_functions(argument, lane) for argument in tree.arguments]

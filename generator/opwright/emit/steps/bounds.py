@@ -69,8 +69,11 @@ class Guards:
             for number in loose_axes(elements.program, read):
                 axis, index = array.axes[number], read.indices[number]
                 last = slopes.minus(axis.extent, Number(1))
+                least = elements.program.inside_from(read.tensor, number, index)
+                if least > 1 and elements.roomy:
+                    continue
                 for copy in range(len(elements.axes)) if axis.kind == "spatial" else (0,):
-                    if is_clamped(index, last):  # in bounds if there is any cell
+                    if least == 1 or is_clamped(index, last):  # in bounds if there is any cell
                         some = Binary(">=", elements.integer(last, copy), ZERO)
                         found.append(_Condition(last, copy, some, expr.names(last), expr.gathered_names(last)))
                         continue

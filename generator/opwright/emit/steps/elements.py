@@ -73,6 +73,7 @@ class Elements:
         self.rooms: list[DeclareArray] = []
         self.repeated: list[Stmt] = []  # what makes long rows of short ones, for all tasks
         self.grown = grown(op, found, phase, row, lanes, self.is_number)
+        self.roomy = False  # whether sizes suffice for the indices of the current step
 
     @property
     def blocked(self) -> bool:

@@ -25,6 +25,7 @@ from . import choices, close, endings, fusion, joined, places, planes, quotients
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
+from .roomy import halved, overwritten
 from .rows import Row
 from .tasks import Tasks
 from .tiles import TILE, in_rounds, possible, tiled
@@ -229,6 +230,8 @@ class Lowering(Tasks):
         chosen = [self.is_word(attribute, sorted(words))] if some else []
         grown = [name for name, (output, _) in self.grown.items() if array == output and part.operator == "set"]
         apart = [nodes.Unary("!", self.in_place(name)) for name in grown]
+        later = overwritten(self, part, lambda after: self.walk(after, after.formulas[0]).bounds)
+        apart += [nodes.Unary("!", nodes.both(later))] if later else []
         return [*([nodes.Unary("!", nodes.both(lacked))] if lacked else []), *chosen, *apart]
 
     def walk(self, part: Part, formula: Formula) -> Walk:
@@ -251,8 +254,12 @@ class Lowering(Tasks):
                 return Walk(outer, reduced, alone, lane, laned, apart=True)
         return Walk(outer, reduced, bounds, lane, laned)
 
-    def formula(self, part: Part, formula: Formula, following: Sequence[Part]) -> tuple[Stmt, ...]:
-        """The loops of a step around its cells."""
+    def formula(self, part: Part, formula: Formula, following: Sequence[Part], whole: bool = False) -> tuple[Stmt, ...]:
+        """The loops of a step around its cells; if not `whole`, maybe in two ways."""
+        if not (following or whole):
+            laned = lambda: self.walk(part, formula).laned  # noqa: E731
+            if halves := halved(self, part, formula, laned, lambda: self.formula(part, formula, (), whole=True)):
+                return halves
         conditions, chosen = choices.of_tasks(self, part, formula)
         if conditions and not following:
             return tuple(choices.where(self, part, conditions, self.formula(part, chosen, following)))
