@@ -371,6 +371,7 @@ static bool holds(int row, const candidate *c)
         c->crossed, // tiles
         own && c->near && enough, // block
         c->follows && 1 < c->extent && !enough, // short rows
+        c->lanes->copies && c->near && 1 < c->extent && !enough, // copied rows
         own && c->turned && enough, // turned rows
         !own && c->near && enough, // row
         !own && c->nearest && enough, // near row through room
@@ -384,7 +385,7 @@ static bool holds(int row, const candidate *c)
 
 static int64_t lanes_of(const planner *t, const opw_phase *phase)
 {
-    enum { ROWS = 11, LETTERS = 8 };
+    enum { ROWS = 12, LETTERS = 8 };
     candidate made[LETTERS];
     int64_t most = 0;
     for (int64_t n = 0; n < phase->count; ++n) {

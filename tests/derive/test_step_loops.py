@@ -125,6 +125,7 @@ semantics:
 
 def test_the_first_row_that_holds_for_a_letter_is_taken_and_the_last_one_always_holds() -> None:
     own, reduced = Lanes("a", True, ()), Lanes("c", False, ())
+    copied = Lanes("c", True, (), copies=True)
     apart = Lanes("b", True, (), apart=True)  # near in the arrays of the call, not in sums of an engine
     cases = [
         ([Candidate(own, 100, (1, 1)), Candidate(reduced, 1000, (100,))], 0, "block"),
@@ -144,6 +145,8 @@ def test_the_first_row_that_holds_for_a_letter_is_taken_and_the_last_one_always_
         ([Candidate(own, 99, (1, 50), apart=50), Candidate(own, 20, (6,), apart=6)], 1, "near block through room"),
         ([Candidate(own, 99, (7,), apart=7), Candidate(own, 3, (1,), apart=1, follows=True)], 1, "short rows"),
         ([Candidate(own, 99, (7,), apart=7), Candidate(own, 1, (1,), apart=1, follows=True)], 0, "block through room"),
+        ([Candidate(own, 99, (7,), apart=7), Candidate(copied, 3, (1, 1), apart=2)], 1, "copied rows"),
+        ([Candidate(own, 99, (7,), apart=7), Candidate(copied, 3, (1, 2), apart=3)], 0, "block through room"),
         ([Candidate(own, 99, (1,)), Candidate(own, 3, (1,), follows=True)], 0, "block"),
         ([Candidate(own, 99, (7,), apart=7), Candidate(own, 3, (1,), apart=1)], 0, "block through room"),
     ]

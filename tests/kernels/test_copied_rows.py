@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from support.generated import rng
+from support.guarded import guarded
 from support.package import package
 
 TYPES = {
@@ -115,6 +116,50 @@ def test_a_row_of_one_cell_has_that_cell(others: ModuleType, dtype: str, isa: st
         for view in (x.astype(TYPES[dtype]), np.repeat(x, 2, 1).astype(TYPES[dtype])[:, ::2]):
             for function in (others.stretched, others.added):
                 assert (function(view, times=times) == view[..., None]).all(), times
+
+
+PIXELS = """
+op: {name}
+revision: 1
+summary: Pixels that change places.
+dims: {{rows: H, columns: W{more}}}
+inputs: [{{name: x, dims: {{H: H, W: W, C: {cells}}}, summary: Pixels.}}]
+outputs: [{{name: y, dims: {{{axes}, C: {cells}}}, summary: Pixels.}}]
+dtypes:
+{rows}
+semantics:
+  ranges: {{h: H, w: W, c: {cells}}}
+  steps:
+    - "{step}"
+"""
+STEPS = {"flip": "y[h, w, c] = x[h, W - 1 - w, c]", "turn": "y[w, h, c] = x[h, w, c]"}
+
+
+@pytest.fixture(scope="module")
+def pixels(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    rows = "\n".join(f"  - {{x: {one}, y: {one}, accumulate: {'f64' if one == 'f64' else 'f32'}}}" for one in TYPES)
+    texts = {}
+    for kind, step in STEPS.items():
+        for cells, more in {"C": ", cells: C", "2": "", "3": ""}.items():
+            name, axes = f"{kind.title()}Of{cells}", "H: H, W: W" if kind == "flip" else "W: W, H: H"
+            texts[f"{name}.yaml"] = PIXELS.format(name=name, more=more, cells=cells, axes=axes, rows=rows, step=step)
+    return package(texts, Path(tmp_path_factory.mktemp("pixels")), "pixels_package")[1]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_pixels_are_copied_to_the_bit_and_nothing_beside_them_is_read(pixels: ModuleType, dtype: str, isa: str) -> None:
+    random, kind = rng("pixels", dtype), TYPES[dtype]
+    for cells in (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17):
+        for rows, columns in [(1, 1), (3, 40), *(tuple(map(int, random.integers(0, 90, 2))) for _ in range(3))]:
+            whole = random.integers(0, 256, (rows, columns, cells * kind.itemsize)).astype(np.uint8).view(kind)
+            wide = np.repeat(whole, 2, 1)[:, ::2]
+            for view in (guarded(whole, True), guarded(whole, False), wide, whole[:, ::-1], whole[::-1]):
+                for names in ("of_c", *([f"of{cells}"] if cells in (2, 3) else [])):
+                    for threads in (1, 3):
+                        flipped = getattr(pixels, f"flip_{names}")(view, threads=threads)
+                        turned = getattr(pixels, f"turn_{names}")(view, threads=threads)
+                        assert (bits(flipped) == bits(view[:, ::-1])).all(), (view.shape, view.strides)
+                        assert (bits(turned) == bits(view.transpose(1, 0, 2))).all(), (view.shape, view.strides)
 
 
 def bits(array: np.ndarray) -> np.ndarray:

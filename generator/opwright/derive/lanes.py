@@ -12,6 +12,7 @@ from ..language.expr import Name, Number, Read
 from ..language.model import Op
 from ..language.types import is_places
 from .algebra.poly import NotPolynomial, affine
+from .algebra.slopes import slope
 from .contraction import over_pairs
 from .picking import gathers
 from .program import Axis, Part, Program
@@ -48,6 +49,23 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
         walked |= dict.fromkeys(name for name in names if name in own and name not in named)
     written = [index.id for index in parts[-1].target.indices if isinstance(index, Name) and index.id in (own or used)]
     return (*walked,)[:MAX_LANES] or (*(written or own or used),)[-1:]
+
+
+def copied_row(op: Op, found: Program, part: Part) -> str:
+    """The letter of the last axis of a step that only copies cells of an input as they are; '' of other steps."""
+    value, target = part.formulas[0].value, part.target
+    plain = part.operator == "set" and not (part.by or part.where or len(part.formulas) > 1)
+    if not plain or not isinstance(value, Read) or not isinstance(last := value.indices[-1], Name):
+        return ""
+    names, indices = (target.tensor, value.tensor), (*target.indices, *value.indices)
+    arrays = [found.arrays[name] for name in names if name in found.arrays]
+    if [array.role for array in arrays] != ["output", "input"] or target.indices[-1] != last or indices.count(last) > 2:
+        return ""
+    if any(row[target.tensor] != row[value.tensor] for row in op.dtypes):
+        return ""
+    ones = all(axis.kind == "one" for array in arrays for axis in array.axes)
+    walked = all(slope(index, letter) is not None for index in indices for letter in part.letters)
+    return last.id if ones and walked and found.is_inside(target) and found.is_inside(value) else ""
 
 
 def view_letters(found: Program, parts: Sequence[Part], own: Sequence[str], lanes: Sequence[str]) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
+from ...language.model import Op
+from ..lanes import copied_row
 from ..program import Array, Part, Program
 from .respelling import exchanged_in, exchanging
 
@@ -20,10 +22,12 @@ MOST = 4  # cells of such an axis
 PARTS = 16  # steps, and terms of each
 
 
-def written_out(found: Program) -> Program:
-    """The program with such steps written out; as it is where that leaves sums, or makes too many."""
+def written_out(found: Program, op: Op) -> Program:
+    """The program with such steps written out; as it is if that leaves sums, is too long, or rows are only copied."""
     few = [name for name, axis in found.letters.items() if axis.kind == "one" and 1 < _cells(axis.extent) <= MOST]
     if not few or not all(_alone(found, part, few) for part in found.parts):
+        return found
+    if all(copied_row(op, found, part) in few for part in found.parts):
         return found
     if not any(_inner(found, read, few) for part in found.parts for read in (part.target, *part.reads)):
         return found

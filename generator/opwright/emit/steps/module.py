@@ -13,7 +13,7 @@ from ...derive.algebra import slopes
 from ...derive.alike import alike
 from ...derive.collapsing import Chain, collapsible
 from ...derive.crossing import crossing
-from ...derive.lanes import apart, moved
+from ...derive.lanes import apart, copied_row, moved
 from ...derive.narrow import dtype_of
 from ...derive.phases import Phase, Staged, in_place, is_separable, staged
 from ...derive.picking import looked_up, picked
@@ -69,6 +69,7 @@ class LaneView:
     joins: bool  # whether all its axes are one row where they lie so: of sums that are finished as they come
     views: bool  # whether lanes go along it only where its neighbours lie together
     follows: tuple[tuple[str, str], ...]  # axes along which rows may follow one another, many of which are one
+    copies: bool  # whether the phase only copies rows along it, those of several tasks together
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,8 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             near = letter in found.phases[one].views
             rows = joined.follows(Elements(op, op.dtypes[0], own, phase, letter))
             walks = letter, letter in phase.own, tuple(walked)
-            views.append(LaneView(*walks, moves, terms, far, *served, turns, joins, near, rows))
+            copies = all(copied_row(op, own.program, part) == letter for part in phase.parts)
+            views.append(LaneView(*walks, moves, terms, far, *served, turns, joins, near, rows, copies))
         result.append(tuple(views))
     return tuple(result)
 

@@ -42,7 +42,9 @@ from .wholes import again, by_letter, inlined, row_of_table, sunk
 LONG = 2**30  # lanes per block along a row
 FEW = 2  # letters of a block of lanes that are computed from its number instead of being incremented
 NONE = nodes.Unary("-", ONE)  # no lane
-TOGETHER = nodes.integer(64)  # rows that one call copies: calls that write parts of the same lines find them in a cache
+TOGETHER = nodes.integer(
+    64
+)  # rows that one of several calls copies: calls that write parts of the same lines find them in a cache
 TAPS = 4  # rows of a table of lanes, which lies on the stack: 4 KB each
 
 
@@ -165,8 +167,9 @@ class Tasks(Loops):
         each = For(letter, begin, past, sunk(own, (*changing, *body)))
         near = Name("near_")
         known = [Declare(near.name, nodes.both(tests), "int")] if tests else []
-        some = Declare("rows_", Call("opwright_min", (Binary("-", past, Name(letter)), TOGETHER)))
-        rows = For(letter, begin, past, (some, *copies), step=TOGETHER)
+        most = TOGETHER if len(copies) > 1 else Binary("-", past, begin)
+        some = Declare("rows_", Call("opwright_min", (Binary("-", past, Name(letter)), most)))
+        rows = For(letter, begin, past, (some, *copies), step=most)
         loops: list[Stmt] = [If(near, (rows,)), If(nodes.Unary("!", near), (each,))] if tests else [rows]
         run = (
             Declare(
