@@ -109,6 +109,44 @@ def test_integers_between_steps_are_exact_beside_real_numbers_on_every_instructi
     assert seen["Masked legal"] > 12
 
 
+def limited(random: np.random.Generator, number: int) -> str:
+    """A step that stores the least and greatest of cells and constants, of which it reads some beside each other."""
+
+    def one(depth: int) -> str:
+        if depth == 0 or random.random() < 0.2:
+            cells = ["x[n, k]", "x[n, k + 1]", "z[n]", "w[k]", "w[K]", "7", "100", "q[n, k]"]
+            cells += ["-3", "2.5", "300", "n"] if number % 2 else []  # which not every type of integers has
+            return cells[int(random.integers(len(cells)))]
+        return f"{random.choice(['min', 'max'])}({', '.join(one(depth - 1) for _ in range(random.integers(2, 4)))})"
+
+    kinds = [("u8", "f32"), ("s8", "f32"), *([("s32", "f64")] if random.random() < 0.5 else [("s32", "f32")])]
+    other = "s32" if number % 3 == 1 else ""
+    rows = [f"{{x: {a}, z: {a}, w: {a}, q: {other or a}, y: {a}, accumulate: {made}}}" for a, made in kinds]
+    return f"""
+op: Limited{number}
+revision: 1
+summary: The least and greatest of cells.
+dims: {{rows: N, cells: K}}
+inputs: [{{name: x, dims: {{N: N, L: K + 1}}}}, {{name: z, dims: {{N: N}}}}, {{name: w, dims: {{L: K + 1}}}}, {{name: q, dims: {{N: N, L: K + 1}}}}]
+outputs: [{{name: y, dims: {{N: N, K: K}}}}]
+dtypes: [{", ".join(rows)}]
+semantics:
+  ranges: {{n: N, k: K}}
+  steps: ["y[n, k] = max({one(2)}, min(x[n, k], {one(1)}, w[k]), z[n], q[n, k])"]
+"""
+
+
+def test_the_least_and_greatest_of_integers_are_exact_on_every_instruction_set(tmp_path: Path) -> None:
+    random = rng("limited")
+    library, module = package({f"l{n}.yaml": limited(random, n) for n in range(4)}, tmp_path, "limited")
+    for op in library.ops:
+        seen = Counter[str]()
+        for isa in usable(module)[-2:]:
+            with instruction_set(module, isa):
+                assert first_disagreement(module, op, rng(isa, op.op), 16, seen) is None
+        assert seen[f"{op.op} legal"] > 16
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -83,7 +83,9 @@ def short_rows(loops: Loops, letter: str) -> tuple[list[Expr], list[Stmt]]:
     apart = [step for step in map(loops.step, reads) if step not in (None, ONE)]
     tests: list[Expr] = [Binary("==", step, ONE) for step in dict.fromkeys(apart) if step is not None]
     tests += [Binary("==", Name("blocks_"), ONE), Binary("<=", bytes_, nodes.integer(SHORT))]
-    tests.append(nodes.Unary("!", Call("opwright_streams", (Binary("*", Name("total_"), bytes_),))))
+    targets = dict.fromkeys(part.target.tensor for part in parts)  # whose whole lines go past the caches
+    past = [Call("opwright_past", (Name(name), ONE, bytes_, Name("total_"))) for name in targets]
+    tests += [nodes.Unary("!", one) for one in past]
     return tests, calls
 
 

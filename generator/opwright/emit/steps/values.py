@@ -20,6 +20,7 @@ from ...language.kinds import Kind
 from .. import nodes
 from ..nodes import Assign, Binary, Call, Cast, Conditional, Expr, Literal, Stmt, Unary
 from .chosen import called_once
+from .kept import kept, number_of
 
 # Types without arithmetic in C, and the type that their elements are widened to.
 NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
@@ -199,6 +200,8 @@ class Values:
         """The value stored in a cell of a type; a copied cell of the same type skips the accumulator."""
         if isinstance(tree, Read) and self.dtype(tree.tensor) == dtype and dtype in WHOLE:
             return self.read(tree)
+        if isinstance(tree, expr.Call) and (made := kept(tree, dtype, self)) is not None:
+            return made
         cell = summed_alone(tree)
         if cell is not None and self.dtype(cell.tensor) == dtype and dtype in ("bf16", "f16"):
             return Call("opwright_plus_zero", (self.read(cell),))
@@ -253,8 +256,7 @@ class Values:
 
 def _limits(tree: expr.Expr) -> bool:
     """Whether a value is a number other than 0: between two zeros, the sign of the result would depend on the order."""
-    number = tree.operand if isinstance(tree, expr.Unary) and tree.op == "-" else tree
-    return isinstance(number, expr.Number) and number.value != 0
+    return number_of(tree) not in (None, 0)
 
 
 @dataclass(frozen=True)
