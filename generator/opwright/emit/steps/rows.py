@@ -94,7 +94,7 @@ class Row(RowReads):
             update = Assign(cell, made, source=source)
             if operator != "set":
                 update = updated(self.values, operator, cell, made, source)  # type: ignore[assignment]
-            return [For("i_", ZERO, N, (update,), source=source, unroll=2 * GATHERED if copied else 0)]
+            return [self.along(update, 2 * GATHERED if copied else 0)]
 
         if moved is not None and isinstance(value, Read):
             loops = bends.pieces(self.elements, value, row, moved)
