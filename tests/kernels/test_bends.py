@@ -42,6 +42,28 @@ SOME = {  # which are inside if there are cells, or enough of them
     "scaled": "floor(l * C / L)",
 }
 
+ADDED = """op: {name}
+revision: 1
+summary: Cells that are added where an index bends.
+dims: {{rows: B, wide: L, cells: {{symbol: C, min: 0}}}}
+attributes: [{{name: pad, symbol: P, type: s64, required: true, min: 0, max: 9}}]
+inputs: [{{name: src, dims: {{B: B, L: L}}}}]
+outputs: [{{name: dst, dims: {{B: B, C: C}}}}]
+dtypes:
+  - {{src: f32, dst: f32, accumulate: f32}}
+  - {{src: bf16, dst: bf16, accumulate: f32}}
+  - {{src: f64, dst: f64, accumulate: f64}}
+shape: {{C: L - 2 * P}}
+semantics: {{ranges: {{b: B, l: L}}, steps: ["dst[b, {index}] += src[b, l]"]}}
+"""
+SUMS = {
+    "Repeated": BORDERS["repeated"],
+    "Backwards": BORDERS["backwards"],
+    "Reflected": SOME["reflected"],
+    "Around": "(l - P) % C",
+    "Ahead": "(P + l) % C",
+}
+
 
 def linear(source: Rng) -> str:
     """A linear function of the lane."""
@@ -120,3 +142,19 @@ def test_cells_of_indices_that_need_room_are_copied_without_a_test_of_each(tmp_p
     }.items():
         text = (tmp_path / "room" / "c" / f"{name}_f32.c").read_text(encoding="utf-8")
         assert text.index(f"if (!({holds}))") < text.index(f"if ({holds})") < text.index(call)
+
+
+def test_cells_are_added_in_pieces_where_an_index_bends_or_goes_around(tmp_path: Path) -> None:
+    texts = {f"{name}.yaml": ADDED.format(name=name, index=index) for name, index in SUMS.items()}
+    seen: Counter[str] = Counter()
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, "added")
+        for op in library.ops:
+            for isa in serving(module, op)[: None if FULL else 1]:
+                with instruction_set(module, isa):
+                    assert first_disagreement(module, op, rng(op.op, isa), 18, seen) is None, op.op
+    assert sum(seen[f"{name} legal"] for name in SUMS) > 60
+    for name in SUMS.keys() - {"Reflected"}:  # whose pads may be too wide
+        for dtype, call in (("f32", "f32_f32"), ("bf16", "f32_bf16"), ("f64", "f64_f64")):
+            text = (tmp_path / "added" / "c" / f"{name.lower()}_{dtype}.c").read_text(encoding="utf-8")
+            assert f"opwright_added_{call}" in text, name

@@ -238,7 +238,10 @@ class Program:
             return 0
         extents = {letter.name: letter.extent for letter in letters}
         for extent in FROM if along.kind in ("one", "spatial") else ():
-            sizes = dataclasses.replace(self.sizes, least={**self.sizes.least, along.extent.id: extent})
+            known, least = [*self.sizes.known], {**self.sizes.least, along.extent.id: extent}
+            with contextlib.suppress(NotPolynomial):  # of an extent that is computed
+                known.append(self._extent(along) - Poly.number(extent))
+            sizes = dataclasses.replace(self.sizes, least=least, known=tuple(known))
             if inside(index, along.extent, sizes, extents):
                 return extent
         return 0

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ...derive.algebra import slopes
-from ...derive.program import Axis, Part
+from ...derive.program import Axis, Formula, Part
 from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Binary, Call, Expr, Read, Unary
@@ -24,6 +25,7 @@ from .elements import Elements
 
 N, AT, HERE, PIECE = Name("n_"), Name("bend_"), Name("here_"), Name("piece_")
 FEW = 8  # f32 for each cell, for which tables of places are faster: 300 x 1000, two each, 0.85 (Zen 5, gcc 12.2)
+ADDED = (("f32", "f32"), ("f32", "bf16"), ("f64", "f64"))  # arrays, and what is added to them by pieces
 MAX_FUNCTIONS = 4  # of one bend, which cross six times at most
 
 
@@ -85,13 +87,77 @@ def repeated(elements: Elements, read: Read, room: str) -> nodes.Expr | None:
     return nodes.Call(f"opwright_repeated_{elements.dtype(read.tensor)}", (start, step, at, times, N, Name(room)))
 
 
+def added(elements: Elements, part: Part, formula: Formula, made: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The loops of a step; the innermost adds cells where an index bends or goes around by a call for each piece.
+
+    Gradients of 2000 rows of 501 f32 with a border that repeats cells take 0.2 of the time (AMD EPYC Zen 4, gcc 12.2).
+    """
+    loop = made[0] if len(made) == 1 else None
+    if not isinstance(loop, For):
+        return (*made,)
+    if len(loop.body) == 1 and isinstance(loop.body[0], For):
+        return (dataclasses.replace(loop, body=added(elements, part, formula, loop.body)),)
+    value, target, letters = formula.value, part.target, elements.program.letters
+    if part.operator != "sum" or not isinstance(value, Read) or loop.letter not in letters or loop.step is not None:
+        return (*made,)
+    kinds = (elements.dtype(target.tensor), elements.dtype(value.tensor))
+    moving = [number for number, index in enumerate(target.indices) if loop.letter in expr.names(index)]
+    straight = all(slopes.slope(index, loop.letter) is not None for index in value.indices)
+    alone = len(loop.body) == 1 and isinstance(loop.body[0], Assign) and letters[loop.letter].kind == "one"
+    if not (alone and straight) or kinds not in ADDED or len(moving) != 1 or value.tensor == target.tensor:
+        return (*made,)
+    axis, index = elements.program.arrays[target.tensor].axes[moving[0]], target.indices[moving[0]]
+    if elements.is_number(target.tensor) or slopes.slope(index, loop.letter) is not None or axis.kind != "one":
+        return (*made,)
+    at = Name(loop.letter)
+    end: nodes.Expr | None
+    if isinstance(index, Binary) and index.op == "%" and slopes.slope(index.left, loop.letter) == slopes.ONE:
+        place = nodes.Call("opwright_modulo", (elements.integer(index.left, None), elements.integer(index.right, None)))
+        left = nodes.Binary("-", elements.integer(index.right, None), place)
+        end = nodes.Call("opwright_min", (loop.end, nodes.Binary("+", at, left)))
+    else:
+        end = _end(elements, (axis,), (index,), loop.letter, at, loop.end)
+    if end is None:
+        return (*made,)
+    (to, to_step), (source, step) = (_walked(elements, read, loop.letter) for read in (target, value))
+    count = Name("count_")
+    call = nodes.Call("opwright_added_{}_{}".format(*kinds), (to, to_step, source, step, count))
+    body = (Assign(count, nodes.Binary("-", end, at)), Do(call))
+    pieces = For(loop.letter, loop.begin, loop.end, body, step=count, source=part.source)
+    return (Scope((Declare(count.name, ZERO, changes=True), pieces)),)
+
+
+def _walked(elements: Elements, read: Read, letter: str) -> tuple[nodes.Expr, nodes.Expr]:
+    """Where the cell of a letter's value is, and how far the next one is apart."""
+    elements.used.add(read.tensor)
+    here = elements.place(read)
+    following = _replaced(here, Name(letter), nodes.Binary("+", Name(letter), nodes.ONE))
+    return elements.address(read), nodes.Binary("-", following, here)
+
+
+def _replaced(code: Any, old: nodes.Expr, new: nodes.Expr) -> Any:
+    return new if code == old else nodes.mapped(code, lambda inner: _replaced(inner, old, new))
+
+
 def ends(elements: Elements, read: Read) -> nodes.Expr | None:
     """Where the piece of a row ends that begins at AT; None if its index is of another form."""
     assert elements.lanes is not None
-    lane = elements.lanes.name
-    along = elements.program.arrays[read.tensor].axes
-    found: nodes.Expr = N
-    for axis, index in zip(along, read.indices, strict=True):
+    lane, along = elements.lanes.name, elements.program.arrays[read.tensor].axes
+    return _end(elements, along, read.indices, lane, AT, N, Name(elements.lane_name()))
+
+
+def _end(
+    elements: Elements,
+    along: Sequence[Axis],
+    indices: Sequence[Expr],
+    lane: str,
+    at: nodes.Expr,
+    end: nodes.Expr,
+    begin: nodes.Expr = ZERO,
+) -> nodes.Expr | None:
+    """Where the piece ends that begins at `at`, counted from `begin`; None if an index is of another form."""
+    found = end
+    for axis, index in zip(along, indices, strict=True):
         if slopes.slope(index, lane) is not None:
             continue
         if axis.kind not in ("one", "spatial"):
@@ -106,21 +172,22 @@ def ends(elements: Elements, read: Read) -> nodes.Expr | None:
                 if sign == 0 and growth != slopes.ZERO:
                     return None
                 if sign:
-                    found = nodes.Call("opwright_bend", (_crossing(elements, axis, difference, growth), AT, found))
+                    past = _crossing(elements, axis, difference, growth, lane)
+                    past = past if begin == ZERO else nodes.Binary("-", past, begin)
+                    found = nodes.Call("opwright_bend", (past, at, found))
     return found
 
 
-def _crossing(elements: Elements, axis: Axis, difference: Expr, growth: Expr) -> nodes.Expr:
-    """The first position at which a difference that grows or shrinks has another sign than at the first lane."""
-    assert elements.lanes is not None
-    rest = slopes.without(difference, elements.lanes.name)
+def _crossing(elements: Elements, axis: Axis, difference: Expr, growth: Expr, lane: str) -> nodes.Expr:
+    """The first value of a letter at which a difference that grows or shrinks has another sign than before."""
+    rest = slopes.without(difference, lane)
     up = slopes.sign(growth, elements.minimum) > 0
     above, by = (slopes.negated(rest), growth) if up else (rest, slopes.negated(growth))
     copy = len(elements.axes) - 1 if axis.kind == "spatial" else None
     crossed = elements.integer(above, copy)
     if by != slopes.ONE:
         crossed = nodes.Call("opwright_floor_div", (crossed, elements.integer(by, copy)))
-    return nodes.Binary("-", nodes.plus(crossed, nodes.ONE), Name(elements.lane_name()))
+    return nodes.plus(crossed, nodes.ONE)
 
 
 def pieces(elements: Elements, read: Read, room: str, end: nodes.Expr) -> list[Stmt]:

@@ -21,7 +21,21 @@ from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Expr, For, If, Member, Name, Stmt
-from . import choices, close, endings, fusion, joined, places, planes, quotients, repeats, row_sums, running, wholes
+from . import (
+    bends,
+    choices,
+    close,
+    endings,
+    fusion,
+    joined,
+    places,
+    planes,
+    quotients,
+    repeats,
+    row_sums,
+    running,
+    wholes,
+)
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
@@ -257,8 +271,8 @@ class Lowering(Tasks):
     def formula(self, part: Part, formula: Formula, following: Sequence[Part], whole: bool = False) -> tuple[Stmt, ...]:
         """The loops of a step around its cells; if not `whole`, maybe in two ways."""
         if not (following or whole):
-            laned = lambda: self.walk(part, formula).laned  # noqa: E731
-            if halves := halved(self, part, formula, laned, lambda: self.formula(part, formula, (), whole=True)):
+            free = lambda: self.untested(part, formula)  # noqa: E731
+            if halves := halved(self, part, formula, free, lambda: self.formula(part, formula, (), whole=True)):
                 return halves
         conditions, chosen = choices.of_tasks(self, part, formula)
         if conditions and not following:
@@ -286,11 +300,17 @@ class Lowering(Tasks):
             if lane and not walk.apart:
                 made = self.each_lane(bounds, made, part.source)
             made = self.looped([*target_loops, *reduced], bounds, made, part.source)
+            made = bends.added(self, part, formula, made)
             made = (
                 self.each_lane(bounds, made, part.source) if walk.apart else running.carried(self, part, formula, made)
             )
         tests = bounds.tests.get("")
         return (If(nodes.both(tests), made, source=part.source),) if tests else made
+
+    def untested(self, part: Part, formula: Formula) -> bool:
+        """Whether lanes are taken together, or sums have no test of each cell."""
+        walk = self.walk(part, formula)
+        return walk.laned or (part.operator == "sum" and not walk.bounds.tests)
 
     def ending(self, part: Part, following: Sequence[Part]) -> list[Stmt]:
         """The steps that follow a tile of a step, each under its conditions."""
