@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...derive.contraction import contracts
 from ...derive.phases import Staged, staged
-from ...derive.rewrites.pairing import is_dense
+from ...derive.rewrites.pairing import is_dense, near_last
 from ...derive.roles import BATCH, COLUMNS, REDUCED, ROWS
 from ...language.model import Op
 from ...memo import memoised
@@ -121,9 +121,8 @@ class _Product:
         outer = [factor for n, factor in enumerate(self.factors) if n not in inside]
         wanted = _letters(self.views[-1].target).union(*map(_letters, outer))
         both = (_letters(left) | _letters(right)) & wanted
-        axes = (reversed([letter for _, letter in side[1]]) for side in (left, right))
-        far = {letter: place for side in axes for place, letter in enumerate(side)}
-        return tuple((letter, letter) for letter in sorted(sorted(both), key=lambda letter: -far[letter]))
+        named = ([letter for _, letter in side[1]] for side in (left, right))
+        return tuple((letter, letter) for letter in near_last(sorted(both), *named))
 
 
 def _roles(view: ContractionView) -> dict[str, str]:
