@@ -63,6 +63,7 @@ SUMS = {
     "Around": "(l - P) % C",
     "Ahead": "(P + l) % C",
 }
+AROUND = {"around": "(l - P) % C", "against": "C - 1 - (l + S) % C"}
 
 
 def linear(source: Rng) -> str:
@@ -158,3 +159,22 @@ def test_cells_are_added_in_pieces_where_an_index_bends_or_goes_around(tmp_path:
         for dtype, call in (("f32", "f32_f32"), ("bf16", "f32_bf16"), ("f64", "f64_f64")):
             text = (tmp_path / "added" / "c" / f"{name.lower()}_{dtype}.c").read_text(encoding="utf-8")
             assert f"opwright_added_{call}" in text, name
+
+
+def test_rows_that_go_around_an_axis_are_copied_to_where_they_are_stored(tmp_path: Path) -> None:
+    texts = {
+        f"{name}_{dtype}.yaml": BENT.format(
+            name=f"{name.title()}Of{dtype.title()}", dtype=dtype, step=f"dst[b, l] = src[b, {index}]", constraints="",
+            times=2, least=1,
+        )
+        for name, index in AROUND.items()
+        for dtype in ("f32", "u8")
+    }  # fmt: skip
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, "around")
+        for op in library.ops:
+            for isa in serving(module, op)[: None if FULL else 1]:
+                with instruction_set(module, isa):
+                    assert first_disagreement(module, op, rng(op.op, isa), 16, Counter()) is None
+    kernels = [path.read_text(encoding="utf-8") for path in (tmp_path / "around" / "c").glob("*.c")]
+    assert sum("past_ ? src_room_ : dst_row_, " in text for text in kernels) == len(texts)

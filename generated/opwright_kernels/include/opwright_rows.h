@@ -531,7 +531,7 @@ static inline const void *opwright_wrapped(const void *from, int64_t place, int6
             memcpy(to + j * size, cells + (at + j) * step * size, (size_t)size);
         }
         if (step == 1) {
-            memcpy(to, cells + at * size, (size_t)(count * size));
+            opwright_copied(to, cells + at * size, count * size);
         }
     }
     return room;

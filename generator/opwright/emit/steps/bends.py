@@ -41,7 +41,7 @@ def moved(elements: Elements, part: Part, value: Expr) -> nodes.Expr | None:
     return ends(elements, value) if alike and lane in expr.names(value) and (back or bent) else None
 
 
-def wrapped(elements: Elements, read: Read, room: str) -> nodes.Expr | None:
+def wrapped(elements: Elements, read: Read, room: nodes.Expr) -> nodes.Expr | None:
     """A row that goes around an axis, as pieces with one stride; None if it does not."""
     assert elements.lanes is not None
     lane = elements.lanes.name
@@ -60,7 +60,7 @@ def wrapped(elements: Elements, read: Read, room: str) -> nodes.Expr | None:
     step = nodes.Unary("-", step) if back else step
     place, size = elements.integer(index.left, None), nodes.integer(DTYPES[elements.dtype(read.tensor)].size)
     start = elements.address(dataclasses.replace(read, indices=first))
-    return nodes.Call("opwright_wrapped", (start, place, elements.extent(axis, 0), step, N, Name(room), size))
+    return nodes.Call("opwright_wrapped", (start, place, elements.extent(axis, 0), step, N, room, size))
 
 
 def repeated(elements: Elements, read: Read, room: str) -> nodes.Expr | None:

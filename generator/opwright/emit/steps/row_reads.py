@@ -270,7 +270,8 @@ class RowReads:
             return name
         repeated = bends.repeated(elements, read, room) if step is None else None
         self.before.append(DeclareArray(room, c_type, ROOM if repeated is None else ROOM + cache_lines.LINE))
-        wrapped = repeated or (bends.wrapped(elements, read, room) if step is None else None)
+        there = Conditional(cache_lines.PAST, Name(room), Name(self.lands)) if self.lands else Name(room)
+        wrapped = repeated or (bends.wrapped(elements, read, there) if step is None else None)
         if wrapped is not None:
             elements.buffered(ZERO)
             self.before.append(Declare(name, wrapped, pointer, changes=True))
@@ -285,7 +286,6 @@ class RowReads:
         elements.buffered(step, by or ONE)
         again = joined.begin(elements, read) if self.joins else None
         begin = again or together.begin(elements, read) or repeats.begin(elements, read, step)
-        there = Conditional(cache_lines.PAST, Name(room), Name(self.lands)) if self.lands else Name(room)
         function = f"opwright_{'landed' if self.lands else 'row'}_{dtype}"
         row = Call(function, (begin, step, self.cells(by), there))
         self.before.append(Declare(name, row, pointer, changes=True))
