@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import ml_dtypes
 import numpy as np
 import opwright_kernels as kernels
 import pytest
-from support.spec_packages import quick_compiler
+from support.package import package
+from support.spec_packages import instruction_set, quick_compiler, serving
 
 DTYPES = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}
 LENGTHS = (1, 2, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 200)
@@ -78,3 +80,41 @@ def test_a_function_of_a_row_is_summed_over_its_cells_alone(isa: str, dtype: str
             found[rest].astype(np.float64), exact[rest], rtol=2e-2 if dtype == "bf16" else 1e-5, atol=1e-6
         )
         assert kernels.log_softmax(given, axis=1, threads=2).tobytes() == found.tobytes()
+
+
+ENDS = """op: RowEnds
+revision: 1
+summary: Sums and extremes of what rows of several types make together.
+dims: {rows: N, cells: C}
+inputs: [{name: src, dims: {N: N, C: C}}, {name: other, dims: {N: N, C: C}}]
+outputs: [{name: squares, dims: {N: N}}, {name: low, dims: {N: N}}, {name: high, dims: {N: N}}]
+dtypes:
+  - {src: f32, other: bf16, squares: f32, low: f32, high: f32, accumulate: f32}
+  - {src: f16, other: s8, squares: f32, low: f32, high: f32, accumulate: f32}
+  - {src: f64, other: s32, squares: f64, low: f64, high: f64, accumulate: f64}
+  - {src: s32, other: u8, squares: s64, low: s64, high: s64, accumulate: s64}
+semantics:
+  ranges: {n: N, c: C}
+  steps:
+    - squares[n] += (src[n, c] + 2) * (other[n, c] + 1)
+    - low[n] min= src[n, c] + other[n, c]
+    - high[n] max= other[n, c]
+"""
+PAIRS = (("f4", ml_dtypes.bfloat16), ("f2", "i1"), ("f8", "i4"), ("i4", "u1"))
+
+
+def test_the_last_cells_of_rows_of_any_types_are_reduced_alone(tmp_path: Path) -> None:
+    library, module = package({"ends.yaml": ENDS}, tmp_path, "row_ends")
+    random = np.random.default_rng(3)
+    for isa in serving(module, library.ops[0]):
+        with instruction_set(module, isa):
+            for length, kinds in itertools.product((0, *LENGTHS), PAIRS):
+                rows = [random.integers(3, 9, (19, length + 40)).astype(kind) for kind in kinds]
+                rows[0][:, length + 3 :] = rows[0][:, :3] = 100
+                given = [array[:, 3 : 3 + length] for array in rows]
+                src, other = (array.astype(np.float64) for array in given)
+                squares, low, high = module.row_ends(*given)
+                assert (squares == ((src + 2) * (other + 1)).sum(1)).all(), (isa, length, kinds)
+                if length:
+                    assert (low == (src + other).min(1)).all(), (isa, length, kinds)
+                    assert (high == other.max(1)).all(), (isa, length, kinds)

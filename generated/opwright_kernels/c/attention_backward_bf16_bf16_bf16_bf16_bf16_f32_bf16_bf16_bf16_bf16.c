@@ -113,8 +113,19 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                         sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(dst_row_[i_ + j_]);
                     }
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(dst_row_[whole_ + j_]);
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    opwright_bf16 diff_dst_row_end_[32];
+                    opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                    opwright_bf16 dst_row_end_[32];
+                    opwright_end_2(dst_row_end_, dst_row_ + whole_, n_ - whole_);
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(dst_row_end_[j_]), sums_0_[j_]);
+                    }
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(dst_row_[whole_ + j_]);
+                    }
                 }
             }
             part[q + h_row_ * (H_inner_ * Q) + h * Q] += opwright_sum_of_f32(sums_0_);
@@ -183,8 +194,19 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                         sums_0_[j_] += opwright_from_bf16(query_row_[i_ + j_]) * opwright_from_bf16(key_row_[i_ + j_]);
                     }
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += opwright_from_bf16(query_row_[whole_ + j_]) * opwright_from_bf16(key_row_[whole_ + j_]);
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    opwright_bf16 query_row_end_[32];
+                    opwright_end_2(query_row_end_, query_row_ + whole_, n_ - whole_);
+                    opwright_bf16 key_row_end_[32];
+                    opwright_end_2(key_row_end_, key_row_ + whole_, n_ - whole_);
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(query_row_end_[j_]) * opwright_from_bf16(key_row_end_[j_]), sums_0_[j_]);
+                    }
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += opwright_from_bf16(query_row_[whole_ + j_]) * opwright_from_bf16(key_row_[whole_ + j_]);
+                    }
                 }
             }
             product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_of_f32(sums_0_);
@@ -815,8 +837,19 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                         sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(value_row_[i_ + j_]);
                     }
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(value_row_[whole_ + j_]);
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    opwright_bf16 diff_dst_row_end_[32];
+                    opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                    opwright_bf16 value_row_end_[32];
+                    opwright_end_2(value_row_end_, value_row_ + whole_, n_ - whole_);
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(value_row_end_[j_]), sums_0_[j_]);
+                    }
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(value_row_[whole_ + j_]);
+                    }
                 }
             }
             slope[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_of_f32(sums_0_);

@@ -113,8 +113,19 @@ static void attention_backward_f32_1_w(void *context_, int64_t part_)
                         sums_0_[j_] += diff_dst_row_[i_ + j_] * dst_row_[i_ + j_];
                     }
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += diff_dst_row_[whole_ + j_] * dst_row_[whole_ + j_];
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float diff_dst_row_end_[32];
+                    opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                    float dst_row_end_[32];
+                    opwright_end_4(dst_row_end_, dst_row_ + whole_, n_ - whole_);
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * dst_row_end_[j_], sums_0_[j_]);
+                    }
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += diff_dst_row_[whole_ + j_] * dst_row_[whole_ + j_];
+                    }
                 }
             }
             part[q + h_row_ * (H_inner_ * Q) + h * Q] += opwright_sum_of_f32(sums_0_);
@@ -183,8 +194,19 @@ static void attention_backward_f32_2_d(void *context_, int64_t part_)
                         sums_0_[j_] += query_row_[i_ + j_] * key_row_[i_ + j_];
                     }
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += query_row_[whole_ + j_] * key_row_[whole_ + j_];
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float query_row_end_[32];
+                    opwright_end_4(query_row_end_, query_row_ + whole_, n_ - whole_);
+                    float key_row_end_[32];
+                    opwright_end_4(key_row_end_, key_row_ + whole_, n_ - whole_);
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + query_row_end_[j_] * key_row_end_[j_], sums_0_[j_]);
+                    }
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += query_row_[whole_ + j_] * key_row_[whole_ + j_];
+                    }
                 }
             }
             product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_of_f32(sums_0_);
@@ -759,8 +781,19 @@ static void attention_backward_f32_4_w(void *context_, int64_t part_)
                         sums_0_[j_] += diff_dst_row_[i_ + j_] * value_row_[i_ + j_];
                     }
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += diff_dst_row_[whole_ + j_] * value_row_[whole_ + j_];
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float diff_dst_row_end_[32];
+                    opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                    float value_row_end_[32];
+                    opwright_end_4(value_row_end_, value_row_ + whole_, n_ - whole_);
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * value_row_end_[j_], sums_0_[j_]);
+                    }
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += diff_dst_row_[whole_ + j_] * value_row_[whole_ + j_];
+                    }
                 }
             }
             slope[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_of_f32(sums_0_);

@@ -89,8 +89,19 @@ static void attention_f32_0_d(void *context_, int64_t part_)
                         sums_0_[j_] += query_row_[i_ + j_] * key_row_[i_ + j_];
                     }
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += query_row_[whole_ + j_] * key_row_[whole_ + j_];
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float query_row_end_[32];
+                    opwright_end_4(query_row_end_, query_row_ + whole_, n_ - whole_);
+                    float key_row_end_[32];
+                    opwright_end_4(key_row_end_, key_row_ + whole_, n_ - whole_);
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + query_row_end_[j_] * key_row_end_[j_], sums_0_[j_]);
+                    }
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += query_row_[whole_ + j_] * key_row_[whole_ + j_];
+                    }
                 }
             }
             product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_of_f32(sums_0_);

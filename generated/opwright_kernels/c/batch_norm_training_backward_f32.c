@@ -616,8 +616,19 @@ static void batch_norm_training_backward_f32_0_x(void *context_, int64_t part_)
                             sums_0_[j_] += diff_dst_row_[i_ + j_] * (src_row_[i_ + j_] - same_0_) * same_1_;
                         }
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += diff_dst_row_[whole_ + j_] * (src_row_[whole_ + j_] - same_0_) * same_1_;
+                    if (OPWRIGHT_PADS && whole_ < n_) {
+                        float diff_dst_row_end_[32];
+                        opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                        float src_row_end_[32];
+                        opwright_end_4(src_row_end_, src_row_ + whole_, n_ - whole_);
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * (src_row_end_[j_] - same_0_) * same_1_, sums_0_[j_]);
+                        }
+                    }
+                    if (!OPWRIGHT_PADS) {
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_0_[j_] += diff_dst_row_[whole_ + j_] * (src_row_[whole_ + j_] - same_0_) * same_1_;
+                        }
                     }
                 }
             }

@@ -120,8 +120,19 @@ static void divide_backward_bf16_0_x_p3_(void *context_, int64_t part_)
                                             sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) / opwright_from_bf16(src_1_row_[i_ + j_]);
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]);
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        opwright_bf16 diff_dst_row_end_[32];
+                                        opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        opwright_bf16 src_1_row_end_[32];
+                                        opwright_end_2(src_1_row_end_, src_1_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) / opwright_from_bf16(src_1_row_end_[j_]), sums_0_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]);
+                                        }
                                     }
                                 }
                             }
@@ -167,8 +178,21 @@ static void divide_backward_bf16_0_x_p3_(void *context_, int64_t part_)
                                             sums_1_[j_] += -opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(src_0_row_[i_ + j_]) / opwright_from_bf16(src_1_row_[i_ + j_]) / opwright_from_bf16(src_1_row_[i_ + j_]);
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_1_[j_] += -opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_0_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]);
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        opwright_bf16 diff_dst_row_end_[32];
+                                        opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        opwright_bf16 src_0_row_end_[32];
+                                        opwright_end_2(src_0_row_end_, src_0_row_ + whole_, n_ - whole_);
+                                        opwright_bf16 src_1_row_end_[32];
+                                        opwright_end_2(src_1_row_end_, src_1_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_1_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_1_[j_] + -opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(src_0_row_end_[j_]) / opwright_from_bf16(src_1_row_end_[j_]) / opwright_from_bf16(src_1_row_end_[j_]), sums_1_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_1_[j_] += -opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_0_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]);
+                                        }
                                     }
                                 }
                             }
@@ -583,8 +607,21 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                                             sums_0_[j_] += -opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(src_0_row_[i_ + j_]) / opwright_from_bf16(src_1_row_[i_ + j_]) / opwright_from_bf16(src_1_row_[i_ + j_]);
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += -opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_0_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]);
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        opwright_bf16 diff_dst_row_end_[32];
+                                        opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        opwright_bf16 src_0_row_end_[32];
+                                        opwright_end_2(src_0_row_end_, src_0_row_ + whole_, n_ - whole_);
+                                        opwright_bf16 src_1_row_end_[32];
+                                        opwright_end_2(src_1_row_end_, src_1_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + -opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(src_0_row_end_[j_]) / opwright_from_bf16(src_1_row_end_[j_]) / opwright_from_bf16(src_1_row_end_[j_]), sums_0_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_0_[j_] += -opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_0_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]);
+                                        }
                                     }
                                 }
                             }
@@ -724,8 +761,19 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                                             sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) / opwright_from_bf16(src_1_row_[i_ + j_]);
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]);
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        opwright_bf16 diff_dst_row_end_[32];
+                                        opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        opwright_bf16 src_1_row_end_[32];
+                                        opwright_end_2(src_1_row_end_, src_1_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) / opwright_from_bf16(src_1_row_end_[j_]), sums_0_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) / opwright_from_bf16(src_1_row_[whole_ + j_]);
+                                        }
                                     }
                                 }
                             }

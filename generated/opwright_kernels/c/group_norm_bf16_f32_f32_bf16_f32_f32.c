@@ -106,8 +106,17 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_x(void *context_, int64_t par
                                 sums_1_[j_] += (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_);
                             }
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_1_[j_] += (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_);
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            opwright_bf16 src_row_end_[32];
+                            opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_1_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_1_[j_] + (opwright_from_bf16(src_row_end_[j_]) - same_0_) * (opwright_from_bf16(src_row_end_[j_]) - same_0_), sums_1_[j_]);
+                            }
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_1_[j_] += (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_);
+                            }
                         }
                     }
                 }

@@ -546,8 +546,23 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_1_b(void 
                                     sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - mean_row_[i_ + j_]) * scale_row_[i_ + j_];
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_];
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                opwright_bf16 diff_dst_row_end_[32];
+                                opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                opwright_bf16 src_row_end_[32];
+                                opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                float mean_row_end_[32];
+                                opwright_end_4(mean_row_end_, mean_row_ + whole_, n_ - whole_);
+                                float scale_row_end_[32];
+                                opwright_end_4(scale_row_end_, scale_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) * (opwright_from_bf16(src_row_end_[j_]) - mean_row_end_[j_]) * scale_row_end_[j_], sums_0_[j_]);
+                                }
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_];
+                                }
                             }
                         }
                     }
@@ -672,11 +687,27 @@ static void layer_norm_backward_bf16_bf16_f32_f32_f32_f32_bf16_f32_f32_2_c(void 
                                 sums_1_[j_] += gamma_row_[i_ + j_] * opwright_from_bf16(diff_dst_row_[i_ + j_]) * (opwright_from_bf16(src_row_[i_ + j_]) - same_0_) * same_1_;
                             }
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += gamma_row_[whole_ + j_] * opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            float gamma_row_end_[32];
+                            opwright_end_4(gamma_row_end_, gamma_row_ + whole_, n_ - whole_);
+                            opwright_bf16 diff_dst_row_end_[32];
+                            opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                            opwright_bf16 src_row_end_[32];
+                            opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + gamma_row_end_[j_] * opwright_from_bf16(diff_dst_row_end_[j_]), sums_0_[j_]);
+                            }
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_1_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_1_[j_] + gamma_row_end_[j_] * opwright_from_bf16(diff_dst_row_end_[j_]) * (opwright_from_bf16(src_row_end_[j_]) - same_0_) * same_1_, sums_1_[j_]);
+                            }
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_1_[j_] += gamma_row_[whole_ + j_] * opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * same_1_;
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += gamma_row_[whole_ + j_] * opwright_from_bf16(diff_dst_row_[whole_ + j_]);
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_1_[j_] += gamma_row_[whole_ + j_] * opwright_from_bf16(diff_dst_row_[whole_ + j_]) * (opwright_from_bf16(src_row_[whole_ + j_]) - same_0_) * same_1_;
+                            }
                         }
                     }
                 }

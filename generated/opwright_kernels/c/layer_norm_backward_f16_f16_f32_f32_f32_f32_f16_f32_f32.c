@@ -428,8 +428,23 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_1_b(void *co
                                     sums_0_[j_] += wide_0_[i_ + j_] * (wide_1_[i_ + j_] - mean_row_[i_ + j_]) * scale_row_[i_ + j_];
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += wide_0_[whole_ + j_] * (wide_1_[whole_ + j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_];
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                float wide_0_end_[32];
+                                opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
+                                float wide_1_end_[32];
+                                opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
+                                float mean_row_end_[32];
+                                opwright_end_4(mean_row_end_, mean_row_ + whole_, n_ - whole_);
+                                float scale_row_end_[32];
+                                opwright_end_4(scale_row_end_, scale_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * (wide_1_end_[j_] - mean_row_end_[j_]) * scale_row_end_[j_], sums_0_[j_]);
+                                }
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += wide_0_[whole_ + j_] * (wide_1_[whole_ + j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_];
+                                }
                             }
                         }
                     }
@@ -554,11 +569,27 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                                 sums_1_[j_] += gamma_row_[i_ + j_] * wide_0_[i_ + j_] * (wide_1_[i_ + j_] - same_0_) * same_1_;
                             }
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += gamma_row_[whole_ + j_] * wide_0_[whole_ + j_];
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            float gamma_row_end_[32];
+                            opwright_end_4(gamma_row_end_, gamma_row_ + whole_, n_ - whole_);
+                            float wide_0_end_[32];
+                            opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
+                            float wide_1_end_[32];
+                            opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + gamma_row_end_[j_] * wide_0_end_[j_], sums_0_[j_]);
+                            }
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_1_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_1_[j_] + gamma_row_end_[j_] * wide_0_end_[j_] * (wide_1_end_[j_] - same_0_) * same_1_, sums_1_[j_]);
+                            }
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_1_[j_] += gamma_row_[whole_ + j_] * wide_0_[whole_ + j_] * (wide_1_[whole_ + j_] - same_0_) * same_1_;
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += gamma_row_[whole_ + j_] * wide_0_[whole_ + j_];
+                            }
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_1_[j_] += gamma_row_[whole_ + j_] * wide_0_[whole_ + j_] * (wide_1_[whole_ + j_] - same_0_) * same_1_;
+                            }
                         }
                     }
                 }

@@ -183,8 +183,19 @@ static void mat_mul_backward_bf16_1_n_p1_(void *context_, int64_t part_)
                                             sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(weights_row_[i_ + j_]);
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(weights_row_[whole_ + j_]);
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        opwright_bf16 diff_dst_row_end_[32];
+                                        opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        opwright_bf16 weights_row_end_[32];
+                                        opwright_end_2(weights_row_end_, weights_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(weights_row_end_[j_]), sums_0_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(weights_row_[whole_ + j_]);
+                                        }
                                     }
                                 }
                             }
@@ -1485,8 +1496,19 @@ static void mat_mul_backward_bf16_3_m(void *context_, int64_t part_)
                                         sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]);
                                     }
                                 }
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
+                                if (OPWRIGHT_PADS && whole_ < n_) {
+                                    opwright_bf16 diff_dst_row_end_[32];
+                                    opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                    opwright_bf16 src_row_end_[32];
+                                    opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(src_row_end_[j_]), sums_0_[j_]);
+                                    }
+                                }
+                                if (!OPWRIGHT_PADS) {
+                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                        sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
+                                    }
                                 }
                             }
                         }

@@ -74,8 +74,19 @@ static void mat_mul_f16_f16_f16_f32_0_k(void *context_, int64_t part_)
                         sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
                     }
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float wide_0_end_[32];
+                    opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
+                    float wide_1_end_[32];
+                    opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_1_end_[j_], sums_0_[j_]);
+                    }
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
+                    }
                 }
             }
             sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] += opwright_sum_of_f32(sums_0_);

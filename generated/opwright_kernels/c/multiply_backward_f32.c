@@ -126,8 +126,19 @@ static void multiply_backward_f32_0_x_p3_(void *context_, int64_t part_)
                                             sums_0_[j_] += diff_dst_row_[i_ + j_] * src_1_row_[i_ + j_];
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_1_row_[whole_ + j_];
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        float diff_dst_row_end_[32];
+                                        opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        float src_1_row_end_[32];
+                                        opwright_end_4(src_1_row_end_, src_1_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * src_1_row_end_[j_], sums_0_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_1_row_[whole_ + j_];
+                                        }
                                     }
                                 }
                             }
@@ -164,8 +175,19 @@ static void multiply_backward_f32_0_x_p3_(void *context_, int64_t part_)
                                             sums_1_[j_] += diff_dst_row_[i_ + j_] * src_0_row_[i_ + j_];
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_1_[j_] += diff_dst_row_[whole_ + j_] * src_0_row_[whole_ + j_];
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        float diff_dst_row_end_[32];
+                                        opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        float src_0_row_end_[32];
+                                        opwright_end_4(src_0_row_end_, src_0_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_1_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_1_[j_] + diff_dst_row_end_[j_] * src_0_row_end_[j_], sums_1_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_1_[j_] += diff_dst_row_[whole_ + j_] * src_0_row_[whole_ + j_];
+                                        }
                                     }
                                 }
                             }
@@ -330,8 +352,19 @@ static void multiply_backward_f32_0_x_p2_(void *context_, int64_t part_)
                                             sums_0_[j_] += diff_dst_row_[i_ + j_] * src_0_row_[i_ + j_];
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_0_row_[whole_ + j_];
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        float diff_dst_row_end_[32];
+                                        opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        float src_0_row_end_[32];
+                                        opwright_end_4(src_0_row_end_, src_0_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * src_0_row_end_[j_], sums_0_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_0_row_[whole_ + j_];
+                                        }
                                     }
                                 }
                             }
@@ -465,8 +498,19 @@ static void multiply_backward_f32_0_x_p1_(void *context_, int64_t part_)
                                             sums_0_[j_] += diff_dst_row_[i_ + j_] * src_1_row_[i_ + j_];
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_1_row_[whole_ + j_];
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        float diff_dst_row_end_[32];
+                                        opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        float src_1_row_end_[32];
+                                        opwright_end_4(src_1_row_end_, src_1_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * src_1_row_end_[j_], sums_0_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_1_row_[whole_ + j_];
+                                        }
                                     }
                                 }
                             }

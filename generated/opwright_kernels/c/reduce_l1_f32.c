@@ -81,8 +81,17 @@ static void reduce_l1_f32_0_r(void *context_, int64_t part_)
                                 sums_0_[j_] += opwright_abs_f32(src_row_[i_ + j_]);
                             }
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += opwright_abs_f32(src_row_[whole_ + j_]);
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            float src_row_end_[32];
+                            opwright_end_4(src_row_end_, src_row_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_abs_f32(src_row_end_[j_]), sums_0_[j_]);
+                            }
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += opwright_abs_f32(src_row_[whole_ + j_]);
+                            }
                         }
                     }
                 }
@@ -147,8 +156,17 @@ static void reduce_l1_f32_0_r_pieces(void *context_, int64_t part_)
                             sums_0_[j_] += opwright_abs_f32(src_row_[i_ + j_]);
                         }
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += opwright_abs_f32(src_row_[whole_ + j_]);
+                    if (OPWRIGHT_PADS && whole_ < n_) {
+                        float src_row_end_[32];
+                        opwright_end_4(src_row_end_, src_row_ + whole_, n_ - whole_);
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_abs_f32(src_row_end_[j_]), sums_0_[j_]);
+                        }
+                    }
+                    if (!OPWRIGHT_PADS) {
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            sums_0_[j_] += opwright_abs_f32(src_row_[whole_ + j_]);
+                        }
                     }
                 }
             }

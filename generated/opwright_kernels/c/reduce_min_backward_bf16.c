@@ -95,8 +95,17 @@ static void reduce_min_backward_bf16_0_r(void *context_, int64_t part_)
                                 sums_0_[j_] = opwright_min_so_far_f32(sums_0_[j_], opwright_from_bf16(src_row_[i_ + j_]) == same_0_ ? (float)(r_row_ * R_inner_ + (r + (i_ + j_))) : INFINITY);
                             }
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] = opwright_min_so_far_f32(sums_0_[j_], opwright_from_bf16(src_row_[whole_ + j_]) == same_0_ ? (float)(r_row_ * R_inner_ + (r + (whole_ + j_))) : INFINITY);
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            opwright_bf16 src_row_end_[32];
+                            opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), opwright_min_so_far_f32(sums_0_[j_], opwright_from_bf16(src_row_end_[j_]) == same_0_ ? (float)(r_row_ * R_inner_ + (r + (whole_ + j_))) : INFINITY), sums_0_[j_]);
+                            }
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] = opwright_min_so_far_f32(sums_0_[j_], opwright_from_bf16(src_row_[whole_ + j_]) == same_0_ ? (float)(r_row_ * R_inner_ + (r + (whole_ + j_))) : INFINITY);
+                            }
                         }
                     }
                 }

@@ -120,11 +120,27 @@ static void rms_norm_backward_bf16_0_c_p1_(void *context_, int64_t part_)
                                     sums_1_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(gamma_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]);
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                opwright_bf16 src_row_end_[32];
+                                opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                opwright_bf16 diff_dst_row_end_[32];
+                                opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                opwright_bf16 gamma_row_end_[32];
+                                opwright_end_2(gamma_row_end_, gamma_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(src_row_end_[j_]) * opwright_from_bf16(src_row_end_[j_]), sums_0_[j_]);
+                                }
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_1_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_1_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(gamma_row_end_[j_]) * opwright_from_bf16(src_row_end_[j_]), sums_1_[j_]);
+                                }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_1_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
+                                }
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_1_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
+                                }
                             }
                         }
                     }
@@ -275,11 +291,27 @@ static void rms_norm_backward_bf16_0_c_p0_(void *context_, int64_t part_)
                                     sums_1_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(gamma_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]);
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                opwright_bf16 src_row_end_[32];
+                                opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                opwright_bf16 diff_dst_row_end_[32];
+                                opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                opwright_bf16 gamma_row_end_[32];
+                                opwright_end_2(gamma_row_end_, gamma_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(src_row_end_[j_]) * opwright_from_bf16(src_row_end_[j_]), sums_0_[j_]);
+                                }
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_1_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_1_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(gamma_row_end_[j_]) * opwright_from_bf16(src_row_end_[j_]), sums_1_[j_]);
+                                }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_1_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
+                                }
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_1_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(gamma_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]);
+                                }
                             }
                         }
                     }
@@ -926,8 +958,19 @@ static void rms_norm_backward_bf16_1_c_p1_(void *context_, int64_t part_)
                                     sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]) / same_0_;
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / same_0_;
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                opwright_bf16 diff_dst_row_end_[32];
+                                opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                opwright_bf16 src_row_end_[32];
+                                opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(src_row_end_[j_]) / same_0_, sums_0_[j_]);
+                                }
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / same_0_;
+                                }
                             }
                         }
                     }
@@ -1017,8 +1060,19 @@ static void rms_norm_backward_bf16_1_c_p1__pieces(void *context_, int64_t part_)
                                     sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]) / same_0_;
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / same_0_;
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                opwright_bf16 diff_dst_row_end_[32];
+                                opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                opwright_bf16 src_row_end_[32];
+                                opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(src_row_end_[j_]) / same_0_, sums_0_[j_]);
+                                }
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / same_0_;
+                                }
                             }
                         }
                     }
@@ -1584,8 +1638,21 @@ static void rms_norm_backward_bf16_1_b(void *context_, int64_t part_)
                                     sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]) / sqrt_of_total_row_[i_ + j_];
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / sqrt_of_total_row_[whole_ + j_];
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                opwright_bf16 diff_dst_row_end_[32];
+                                opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                opwright_bf16 src_row_end_[32];
+                                opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                float sqrt_of_total_row_end_[32];
+                                opwright_end_4(sqrt_of_total_row_end_, sqrt_of_total_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(src_row_end_[j_]) / sqrt_of_total_row_end_[j_], sums_0_[j_]);
+                                }
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / sqrt_of_total_row_[whole_ + j_];
+                                }
                             }
                         }
                     }
@@ -1675,8 +1742,21 @@ static void rms_norm_backward_bf16_1_b_pieces(void *context_, int64_t part_)
                                     sums_0_[j_] += opwright_from_bf16(diff_dst_row_[i_ + j_]) * opwright_from_bf16(src_row_[i_ + j_]) / sqrt_of_total_row_[i_ + j_];
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / sqrt_of_total_row_[whole_ + j_];
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                opwright_bf16 diff_dst_row_end_[32];
+                                opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                opwright_bf16 src_row_end_[32];
+                                opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                float sqrt_of_total_row_end_[32];
+                                opwright_end_4(sqrt_of_total_row_end_, sqrt_of_total_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(diff_dst_row_end_[j_]) * opwright_from_bf16(src_row_end_[j_]) / sqrt_of_total_row_end_[j_], sums_0_[j_]);
+                                }
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += opwright_from_bf16(diff_dst_row_[whole_ + j_]) * opwright_from_bf16(src_row_[whole_ + j_]) / sqrt_of_total_row_[whole_ + j_];
+                                }
                             }
                         }
                     }

@@ -119,11 +119,27 @@ static void rms_norm_backward_f32_0_c_p1_(void *context_, int64_t part_)
                                     sums_1_[j_] += diff_dst_row_[i_ + j_] * gamma_row_[i_ + j_] * src_row_[i_ + j_];
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                float src_row_end_[32];
+                                opwright_end_4(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                float diff_dst_row_end_[32];
+                                opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                float gamma_row_end_[32];
+                                opwright_end_4(gamma_row_end_, gamma_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + src_row_end_[j_] * src_row_end_[j_], sums_0_[j_]);
+                                }
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_1_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_1_[j_] + diff_dst_row_end_[j_] * gamma_row_end_[j_] * src_row_end_[j_], sums_1_[j_]);
+                                }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_1_[j_] += diff_dst_row_[whole_ + j_] * gamma_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
+                                }
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_1_[j_] += diff_dst_row_[whole_ + j_] * gamma_row_[whole_ + j_] * src_row_[whole_ + j_];
+                                }
                             }
                         }
                     }
@@ -264,11 +280,27 @@ static void rms_norm_backward_f32_0_c_p0_(void *context_, int64_t part_)
                                     sums_1_[j_] += diff_dst_row_[i_ + j_] * gamma_row_[i_ + j_] * src_row_[i_ + j_];
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                float src_row_end_[32];
+                                opwright_end_4(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                float diff_dst_row_end_[32];
+                                opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                float gamma_row_end_[32];
+                                opwright_end_4(gamma_row_end_, gamma_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + src_row_end_[j_] * src_row_end_[j_], sums_0_[j_]);
+                                }
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_1_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_1_[j_] + diff_dst_row_end_[j_] * gamma_row_end_[j_] * src_row_end_[j_], sums_1_[j_]);
+                                }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_1_[j_] += diff_dst_row_[whole_ + j_] * gamma_row_[whole_ + j_] * src_row_[whole_ + j_];
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += src_row_[whole_ + j_] * src_row_[whole_ + j_];
+                                }
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_1_[j_] += diff_dst_row_[whole_ + j_] * gamma_row_[whole_ + j_] * src_row_[whole_ + j_];
+                                }
                             }
                         }
                     }
@@ -907,8 +939,19 @@ static void rms_norm_backward_f32_1_c_p1_(void *context_, int64_t part_)
                                     sums_0_[j_] += diff_dst_row_[i_ + j_] * src_row_[i_ + j_] / same_0_;
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / same_0_;
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                float diff_dst_row_end_[32];
+                                opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                float src_row_end_[32];
+                                opwright_end_4(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * src_row_end_[j_] / same_0_, sums_0_[j_]);
+                                }
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / same_0_;
+                                }
                             }
                         }
                     }
@@ -998,8 +1041,19 @@ static void rms_norm_backward_f32_1_c_p1__pieces(void *context_, int64_t part_)
                                     sums_0_[j_] += diff_dst_row_[i_ + j_] * src_row_[i_ + j_] / same_0_;
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / same_0_;
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                float diff_dst_row_end_[32];
+                                opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                float src_row_end_[32];
+                                opwright_end_4(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * src_row_end_[j_] / same_0_, sums_0_[j_]);
+                                }
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / same_0_;
+                                }
                             }
                         }
                     }
@@ -1595,8 +1649,21 @@ static void rms_norm_backward_f32_1_b(void *context_, int64_t part_)
                                     sums_0_[j_] += diff_dst_row_[i_ + j_] * src_row_[i_ + j_] / sqrt_of_total_row_[i_ + j_];
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / sqrt_of_total_row_[whole_ + j_];
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                float diff_dst_row_end_[32];
+                                opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                float src_row_end_[32];
+                                opwright_end_4(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                float sqrt_of_total_row_end_[32];
+                                opwright_end_4(sqrt_of_total_row_end_, sqrt_of_total_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * src_row_end_[j_] / sqrt_of_total_row_end_[j_], sums_0_[j_]);
+                                }
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / sqrt_of_total_row_[whole_ + j_];
+                                }
                             }
                         }
                     }
@@ -1686,8 +1753,21 @@ static void rms_norm_backward_f32_1_b_pieces(void *context_, int64_t part_)
                                     sums_0_[j_] += diff_dst_row_[i_ + j_] * src_row_[i_ + j_] / sqrt_of_total_row_[i_ + j_];
                                 }
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / sqrt_of_total_row_[whole_ + j_];
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                float diff_dst_row_end_[32];
+                                opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                float src_row_end_[32];
+                                opwright_end_4(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                float sqrt_of_total_row_end_[32];
+                                opwright_end_4(sqrt_of_total_row_end_, sqrt_of_total_row_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * src_row_end_[j_] / sqrt_of_total_row_end_[j_], sums_0_[j_]);
+                                }
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += diff_dst_row_[whole_ + j_] * src_row_[whole_ + j_] / sqrt_of_total_row_[whole_ + j_];
+                                }
                             }
                         }
                     }

@@ -90,8 +90,17 @@ static void rms_norm_f16_f32_f16_0_c(void *context_, int64_t part_)
                                 sums_0_[j_] += wide_0_[i_ + j_] * wide_0_[i_ + j_];
                             }
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += wide_0_[whole_ + j_] * wide_0_[whole_ + j_];
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            float wide_0_end_[32];
+                            opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_0_end_[j_], sums_0_[j_]);
+                            }
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += wide_0_[whole_ + j_] * wide_0_[whole_ + j_];
+                            }
                         }
                     }
                 }

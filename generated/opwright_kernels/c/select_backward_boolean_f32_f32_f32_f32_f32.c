@@ -117,8 +117,19 @@ static void select_backward_boolean_f32_f32_f32_f32_f32_0_x_p3_(void *context_, 
                                             sums_0_[j_] += (float)(cond_row_[i_ + j_] != 0) != 0.0f ? diff_dst_row_[i_ + j_] : 0.0f;
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? diff_dst_row_[whole_ + j_] : 0.0f;
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        uint8_t cond_row_end_[32];
+                                        opwright_end_1(cond_row_end_, cond_row_ + whole_, n_ - whole_);
+                                        float diff_dst_row_end_[32];
+                                        opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + ((float)(cond_row_end_[j_] != 0) != 0.0f ? diff_dst_row_end_[j_] : 0.0f), sums_0_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_0_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? diff_dst_row_[whole_ + j_] : 0.0f;
+                                        }
                                     }
                                 }
                             }
@@ -155,8 +166,19 @@ static void select_backward_boolean_f32_f32_f32_f32_f32_0_x_p3_(void *context_, 
                                             sums_1_[j_] += (float)(cond_row_[i_ + j_] != 0) != 0.0f ? 0.0f : diff_dst_row_[i_ + j_];
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_1_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? 0.0f : diff_dst_row_[whole_ + j_];
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        uint8_t cond_row_end_[32];
+                                        opwright_end_1(cond_row_end_, cond_row_ + whole_, n_ - whole_);
+                                        float diff_dst_row_end_[32];
+                                        opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_1_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_1_[j_] + ((float)(cond_row_end_[j_] != 0) != 0.0f ? 0.0f : diff_dst_row_end_[j_]), sums_1_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_1_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? 0.0f : diff_dst_row_[whole_ + j_];
+                                        }
                                     }
                                 }
                             }
@@ -311,8 +333,19 @@ static void select_backward_boolean_f32_f32_f32_f32_f32_0_x_p2_(void *context_, 
                                             sums_0_[j_] += (float)(cond_row_[i_ + j_] != 0) != 0.0f ? 0.0f : diff_dst_row_[i_ + j_];
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? 0.0f : diff_dst_row_[whole_ + j_];
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        uint8_t cond_row_end_[32];
+                                        opwright_end_1(cond_row_end_, cond_row_ + whole_, n_ - whole_);
+                                        float diff_dst_row_end_[32];
+                                        opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + ((float)(cond_row_end_[j_] != 0) != 0.0f ? 0.0f : diff_dst_row_end_[j_]), sums_0_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_0_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? 0.0f : diff_dst_row_[whole_ + j_];
+                                        }
                                     }
                                 }
                             }
@@ -436,8 +469,19 @@ static void select_backward_boolean_f32_f32_f32_f32_f32_0_x_p1_(void *context_, 
                                             sums_0_[j_] += (float)(cond_row_[i_ + j_] != 0) != 0.0f ? diff_dst_row_[i_ + j_] : 0.0f;
                                         }
                                     }
-                                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                        sums_0_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? diff_dst_row_[whole_ + j_] : 0.0f;
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        uint8_t cond_row_end_[32];
+                                        opwright_end_1(cond_row_end_, cond_row_ + whole_, n_ - whole_);
+                                        float diff_dst_row_end_[32];
+                                        opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + ((float)(cond_row_end_[j_] != 0) != 0.0f ? diff_dst_row_end_[j_] : 0.0f), sums_0_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_0_[j_] += (float)(cond_row_[whole_ + j_] != 0) != 0.0f ? diff_dst_row_[whole_ + j_] : 0.0f;
+                                        }
                                     }
                                 }
                             }

@@ -6,7 +6,7 @@ on. A loop over lanes reads and writes contiguous rows (c/rows.h), so that compi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeGuard
 
@@ -33,7 +33,7 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import bends, cache_lines, places
+from . import bends, cache_lines, places, row_ends
 from .cache_lines import WIDE
 from .elements import ROOM, Elements, product
 from .row_reads import GATHERED, N, RowReads
@@ -93,7 +93,7 @@ class Row(RowReads):
             made = self.at(Name("i_"), lambda: self.inside.copied(value, dtype) if copies else self.inside.cell(value))
             update = Assign(cell, made, source=source)
             if operator != "set":
-                update = updated(self.values, operator, cell, made, source)  # type: ignore[assignment]
+                update = updated(self.values, operator, cell, made, source)
             return [self.along(update, 2 * GATHERED if copied else 0)]
 
         if moved is not None and isinstance(value, Read):
@@ -243,19 +243,31 @@ class Row(RowReads):
 
         each, whole, source = nodes.integer(SUMS), Name("whole_"), self.part.source
 
-        def body(begin: Expr, end: Expr) -> Iterator[Stmt]:
+        def terms(begin: Expr) -> list[Assign]:
+            made = []
             for name, (part, formula) in sums.items():
                 value = self.at(Binary("+", begin, Name("j_")), partial(self.inside.cell, formula.value))
-                term = updated(self.values, part.operator, Index(Name(name), Name("j_")), value, part.source)
-                yield For("j_", ZERO, end, (term,), source=part.source)
+                made.append(updated(self.values, part.operator, Index(Name(name), Name("j_")), value, part.source))
+            return made
 
-        inner, rest = tuple(body(Name("i_"), each)), tuple(body(whole, Binary("-", N, whole)))
+        def loops(begin: Expr, end: Expr) -> list[Stmt]:
+            return [For("j_", ZERO, end, (term,), source=term.source) for term in terms(begin)]
+
+        inner = tuple(loops(Name("i_"), each))
+        rest = loops(whole, Binary("-", N, whole))
+        rest = [*row_ends.padded(terms(whole), self._arrays(), self.values.accumulate, SUMS, rest)]
         return (
             *self.before,
             Declare("whole_", Binary("*", Binary("/", N, each), each)),
             For("i_", ZERO, whole, inner, step=each, source=source),
             *rest,
         )
+
+    def _arrays(self) -> dict[str, str]:
+        """The data types of the rows that a step reads, and of those that functions make for it."""
+        rows = {name: self.elements.dtype(read.tensor) for read, name in self.rows.items()}
+        made = dict.fromkeys([*self.wide.values(), *self.functions.values()], self.values.accumulate)
+        return rows | made
 
     def function_alone(self) -> Expr | None:
         """The buffer of a function of rows, if that is all that is reduced: it is summed in registers.

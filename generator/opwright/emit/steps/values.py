@@ -376,7 +376,7 @@ def _names_cell(node: expr.Expr) -> bool:
     return isinstance(node, expr.Call) and node.function in ("named", "cell")
 
 
-def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) -> Stmt:
+def updated(values: Values, operator: str, cell: Expr, made: Expr, source: str) -> Assign:
     """Combines a term with a cell."""
     if operator in ("sum", "product") and values.accumulate != "s64":
         return Assign(cell, made, "+=" if operator == "sum" else "*=", source=source)
