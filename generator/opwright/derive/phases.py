@@ -24,6 +24,7 @@ from .narrow import narrow
 from .picking import conditioned, looked_up, picked
 from .program import Array, Part, Program, summed_alone
 from .rewrites.accumulating import accumulating, once, plain
+from .rewrites.apart import apart
 from .rewrites.beforehand import beforehand
 from .rewrites.bordered import bordered
 from .rewrites.copied import copied
@@ -150,7 +151,7 @@ def staged(op: Op) -> Staged:
     found = accumulating(assigned(summed_first(found), once), outputs)
     found = scanned(bordered(respelled(found), op))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
-    found = hoisted(_by_blocks(paired(masked(beforehand(found))), optional))
+    found = hoisted(_by_blocks(paired(apart(masked(beforehand(found)))), optional))
     found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
     phases = tuple(_with_lanes(op, found, phase) for phase in _finishing(found, _phases(found, optional)))

@@ -2,7 +2,7 @@
 
 In: a program. Out: the same program, with an intermediate for each pair, for each factor that is computed, and for each
 factor that repeats cells of an array; factors without letters and a condition on the sums are applied at the end. If no
-order of the factors has contractions alone, loops compute some pairs. A sum of several products is several sums.
+order of the factors has contractions alone, loops compute some pairs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from ..roles import COLUMNS, ROWS, roles
 from .lone_sums import as_they_lie, divided_factors, factors_of, product_of
 
 MAX_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
-MAX_TERMS = 4  # products that one step sums
 
 
 def paired(found: Program) -> Program:
@@ -28,97 +27,10 @@ def paired(found: Program) -> Program:
     A factor that is not a read but depends on letters becomes an intermediate, too; other factors are applied at the
     end.
     """
-    for array in found.between():
-        found = _steps_apart(found, array)
-    for part in found.parts:
-        found = _terms_apart(found, part)
     arrays, parts = dict(found.arrays), list[Part]()
     for part in found.parts:
         parts += _Split(found, part).steps(arrays) or _Split(found, part).window(arrays) or [part]
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts)) if len(parts) > len(found.parts) else found
-
-
-def _terms_apart(found: Program, part: Part) -> Program:
-    """The program with a step that sums several products as sums of each and a last step; the same unless all of them
-
-    are contractions that use each element often, as those of complex numbers are.
-    """
-    terms = list(_terms(part.formulas[0].value))
-    if part.operator != "sum" or part.by or part.where or not 2 <= len(terms) <= MAX_TERMS:
-        return found
-    loose = [{*_outside(found, term)} for _, term in terms]
-    if part.target.tensor in found.integers or not placed(found, part.target) or any(one != loose[0] for one in loose):
-        return found
-    axes = tuple(found.letters[letter] for letter in letters_of(part.target) if letter in found.letters)
-    cells = [Read(f"term_{part.number}_{n}_", tuple(Name(axis.name) for axis in axes)) for n in range(len(terms))]
-    sums = [part.of(cell, "sum", term) for cell, (_, term) in zip(cells, terms, strict=True)]
-    total: Expr = cells[0]
-    for cell, (sign, _) in zip(cells[1:], terms[1:], strict=True):
-        total = Binary(sign, total, cell)
-    made = (*sums, part.of(part.target, "sum", total))
-    parts = tuple(new for other in found.parts for new in (made if other is part else (other,)))
-    arrays = {**found.arrays, **{cell.tensor: Array(cell.tensor, "between", axes) for cell in cells}}
-    result = dataclasses.replace(found, arrays=arrays, parts=parts)
-    return result if all(is_product(result, one) for one in sums) else found
-
-
-def _outside(found: Program, term: Expr) -> Iterator[tuple[Expr, Expr]]:
-    """Indices that may lie outside, each with the extent of its axis: a sum leaves out all of its terms there."""
-    for read in expr.reads(term):
-        for number, index in enumerate(read.indices):
-            if not found.walks_inside(read.tensor, number, index):
-                yield index, found.arrays[read.tensor].axes[number].extent
-
-
-def _steps_apart(found: Program, array: Array) -> Program:
-    """The program with steps that add to one array as sums of their own and a last step; the same unless each is a
-
-    contraction that uses each element often, or adds one term to each cell, as a bias does that cells begin with.
-    """
-    writers = [part for part in found.parts if part.target.tensor == array.name]
-    spots = [number for number, part in enumerate(found.parts) if part in writers]
-    between = found.parts[spots[0] : spots[-1] + 1]
-    used = {read.tensor for part in between for read in part.reads}
-    target = writers[0].target
-    alike = all(part.target == target and not (part.by or part.where) for part in writers)
-    if len(writers) < 2 or array.name in found.integers or array.name in used or not alike or not walked(found, target):
-        return found
-    sums = {
-        id(part): part.of(Read(f"share_{array.name}_{number}_", target.indices), "sum", part.formulas[0].value)
-        for number, part in enumerate(writers)
-        if part.operator == "sum" and {*part.letters} > {*expr.names(target)} & found.letters.keys()
-    }
-    single = [part for part in writers if id(part) not in sums]
-    reads = [read for part in single for read in part.reads]
-    changed = {part.target.tensor for part in between} & {read.tensor for read in reads}
-    there = all(map(found.is_inside, reads))  # else a cell may lack its single term, but not its sums
-    orderly = all(part.operator == ("set", "sum")[part is not writers[0]] for part in single)
-    if not sums or changed or not there or not orderly:
-        return found
-    values = [sums[id(part)].target if id(part) in sums else part.formulas[0].value for part in writers]
-    total = values[0]
-    for value in values[1:]:
-        total = Binary("+", total, value)
-    last = dataclasses.replace(writers[-1], letters=writers[0].letters).of(target, "set", total)
-    parts: list[Part] = []
-    for part in found.parts:
-        parts += [sums[id(part)]] if id(part) in sums else [] if part in writers else [part]
-        parts += [last] if part is writers[-1] else []
-    arrays = {
-        **found.arrays,
-        **{part.target.tensor: Array(part.target.tensor, "between", array.axes) for part in sums.values()},
-    }
-    result = dataclasses.replace(found, arrays=arrays, parts=tuple(parts))
-    return result if all(is_product(result, part) for part in sums.values()) else found
-
-
-def _terms(value: Expr) -> Iterator[tuple[str, Expr]]:
-    """The terms of a sum, each with its sign."""
-    if isinstance(value, Binary) and value.op in ("+", "-"):
-        yield from _terms(value.left)
-        yield value.op, value.right
-    else:
-        yield "+", value
 
 
 def is_product(found: Program, part: Part) -> bool:
