@@ -226,3 +226,28 @@ def test_convolutions_of_bytes_with_zero_points_are_contractions_and_exact(
                     same = found.astype(np.float64) == expected.astype(np.float64)
                     assert (same | (abs(expected) > 2**24)).all(), (isa, row, attributes, text)
     assert any(read) or not tiled, text
+
+
+CHANNELS = """
+op: Channels
+revision: 1
+summary: Windows along one channel each.
+dims: {time: {symbol: T}, channels: {symbol: C}, taps: {symbol: K}}
+inputs: [{name: x, dims: {T: T, C: C}}, {name: w, dims: {K: K, C: C}}]
+outputs: [{name: y, dims: {T: T, C: C}}]
+dtypes: [{x: s8, w: s8, y: f32, accumulate: f32}]
+semantics:
+  ranges: {t: T, c: C, k: K}
+  steps: ["y[t, c] += x[t + k - 2, c] * w[k, c]"]
+"""
+
+
+def test_windows_of_one_channel_each_have_lanes_along_channels(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    x, w = rng.integers(-128, 128, (50, 70)).astype(np.int8), rng.integers(-128, 128, (5, 70)).astype(np.int8)
+    with quick_compiler(tmp_path):
+        _, kernels = package({"channels.yaml": CHANNELS}, tmp_path, "byte_channels_package")
+        assert "gathered" not in str(kernels.explain("channels", x, w))
+        around = np.pad(x.astype(np.float64), ((2, 2), (0, 0)))
+        expected = sum(around[tap : tap + 50] * w[tap] for tap in range(5))
+        assert (kernels.channels(x, w, threads=2) == expected).all()

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
-from ..contraction import contraction, contracts, letters_of, spread, walked
+from ..contraction import contraction, contracts, spread, walked
 from ..program import Array, Part, Program
 from ..roles import COLUMNS, ROWS, roles
 from .lone_sums import as_they_lie, divided_factors, factors_of, product_of
@@ -238,7 +238,8 @@ class _Split:
             if number == len(order) - 1:  # as the target lies, whose cells are read from these
                 remaining = tuple(as_they_lie(remaining, self.part.target))
             elif isinstance(left, Read):
-                remaining = near_last(remaining, letters_of(left), letters_of(right))
+                walked_by = ([one for index in side.indices for one in self.letters(index)] for side in (left, right))
+                remaining = near_last(remaining, *walked_by)
             yield left, right, remaining
             left = Read("", tuple(map(Name, remaining)))
 
