@@ -582,6 +582,8 @@ static inline int64_t opwright_brief_rows(char *to, const char *from, int64_t fr
             _mm_storeu_si128((void *)(to + row * bytes), _mm_loadu_si128((const void *)(from + row * from_row)));
         }
     }
+#else
+    (void)to, (void)from, (void)from_row, (void)rows, (void)bytes;
 #endif
     return row;
 }
