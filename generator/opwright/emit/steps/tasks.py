@@ -42,9 +42,8 @@ from .wholes import again, by_letter, inlined, row_of_table, sunk
 LONG = 2**30  # lanes per block along a row
 FEW = 2  # letters of a block of lanes that are computed from its number instead of being incremented
 NONE = nodes.Unary("-", ONE)  # no lane
-TOGETHER = nodes.integer(
-    64
-)  # rows that one of several calls copies: calls that write parts of the same lines find them in a cache
+# Rows that one of several calls copies: those that write parts of the same lines find them in a cache.
+TOGETHER = nodes.integer(64)
 TAPS = 4  # rows of a table of lanes, which lies on the stack: 4 KB each
 
 
