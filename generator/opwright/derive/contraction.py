@@ -160,10 +160,9 @@ def leaves(found: Program, extent: Expr, factors: Sequence[tuple[str, Expr]], re
     """Whether an index is outside for some values of its letters in every call that has them."""
     low, high = rest, minus(rest, extent)
     for letter, factor in factors:
-        end = times(factor, minus(found.letters[letter].extent, ONE))
-        if not isinstance(factor, Number):
-            continue
-        low, high = (low, plus(high, end)) if factor.value > 0 else (plus(low, end), high)
+        if isinstance(factor, Number):
+            end = times(factor, minus(found.letters[letter].extent, ONE))
+            low, high = (low, plus(high, end)) if factor.value > 0 else (plus(low, end), high)
     return any(never_negative(tree, found.sizes, {}) for tree in (minus(negated(low), ONE), high))
 
 

@@ -12,6 +12,7 @@ from ...language import expr
 from ...language.expr import Binary, Expr, Name, Read
 from ..contraction import letters_of, walked
 from ..program import Array, Part, Program
+from .accumulating import loose_axes
 from .pairing import is_product, placed
 
 MAX_TERMS = 4  # products that one step sums
@@ -53,9 +54,8 @@ def _terms_apart(found: Program, part: Part) -> Program:
 def _outside(found: Program, term: Expr) -> Iterator[tuple[Expr, Expr]]:
     """Indices that may lie outside, each with the extent of its axis: a sum leaves out all of its terms there."""
     for read in expr.reads(term):
-        for number, index in enumerate(read.indices):
-            if not found.walks_inside(read.tensor, number, index):
-                yield index, found.arrays[read.tensor].axes[number].extent
+        for number in loose_axes(found, read):
+            yield read.indices[number], found.arrays[read.tensor].axes[number].extent
 
 
 def _steps_apart(found: Program, array: Array) -> Program:

@@ -205,7 +205,11 @@ class _Split:
         ]
         grown = sum(len(self.letters(index)) - 1 for index in read.indices if bends(index))
         copied = max(alone, default=0) == 1 and grown < 2
-        return walked(self.found, read) or (self.found.is_inside(read) and (copied or spread(self.found, read)))
+        return self.lies(read) or (copied and self.found.is_inside(read))
+
+    def lies(self, read: Read) -> bool:
+        """Whether engines take what is read where it lies."""
+        return walked(self.found, read) or (self.found.is_inside(read) and spread(self.found, read))
 
     def letters(self, tree: Expr) -> tuple[str, ...]:
         """The letters of an expression in the order of the step's."""
@@ -214,8 +218,7 @@ class _Split:
 
     def operand(self, factor: Expr) -> Read:
         """A factor as a read that engines take as it lies, of a new array if it is not one."""
-        lies = isinstance(factor, Read) and self.found.is_inside(factor) and spread(self.found, factor)
-        if isinstance(factor, Read) and (lies or walked(self.found, factor)):
+        if isinstance(factor, Read) and self.lies(factor):
             return factor
         cells = self.cells(f"factor_{self.part.number}_{len(self.made)}_", as_they_lie(self.letters(factor), factor))
         self.add(cells, "set", factor)
