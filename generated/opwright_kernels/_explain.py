@@ -66,7 +66,7 @@ def explain(
     """Resolve a call without running it, and tell how."""
     try:
         given = operation.arrays(inputs)
-        resolution = operation.resolve(*given, *attributes)
+        resolution = operation.meant((*given, *attributes))
         wanted = _threads.check_threads("threads", threads) if threads is not None else _threads.get_num_threads()
         special = _specialize.get_specialize() if specialize is None else _specialize.check("specialize", specialize)
     except Refusal as refusal:

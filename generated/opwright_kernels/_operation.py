@@ -165,6 +165,10 @@ class Operation(Compiled):
             return plan
         return plan.specialisation.chosen(wanted) or plan
 
+    def meant(self, arguments: Sequence[Any]) -> Any:
+        """What a call means, or a Refusal."""
+        return self.resolve(*arguments)
+
     def arrays(self, inputs: Sequence[Any]) -> list[Any]:
         """Every input as an array, its protocol resolved; what is only described stays so."""
         return [self.array(info, value) for info, value in zip(self.inputs, inputs)]

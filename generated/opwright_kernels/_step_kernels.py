@@ -65,6 +65,7 @@ class Steps:
     slides: Mapping[str, Any] = member(default_factory=dict)  # how letters move indices together, of contractions
     zeros: Mapping[int, tuple[Any, Any]] = member(default_factory=dict)  # zero points of operands, by phase
     group_class: str | None = None
+    fitting: Steps | None = None  # what it is for the program of calls whose sizes fit, if this is one
 
     @property
     def shape(self) -> Any:
@@ -131,9 +132,12 @@ class StepKernels(Operation):
     # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
     # after the other, the size that is that axis' extent.
     joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)
+    fitting: tuple[str, StepKernels] | None = None  # axes as long as indices reach, and the program of such calls
 
     def planned_steps(self, resolution: Steps, arrays: Mapping[str, Array]) -> StepPlan:
         """All arguments of a kernel in a call, for arrays of these strides."""
+        if self.fitting is not None and resolution.fitting is not None:
+            return self.fitting[1].planned_steps(resolution.fitting, arrays)
         label, row = self.rows[resolution.row]
         isa, _ = self.choice(label)
         library = self.library(isa, label, "")
@@ -271,7 +275,7 @@ class StepKernels(Operation):
                 owns = {label} if label == _engines.BYTES else owns
                 wanted |= {(label, _engines.PRODUCTS), *((own, name) for own in owns for name in windows)}
                 wanted -= {("f32", name) for name in _engines.WIDE}
-        return super().units(has) + [
+        return [*super().units(has), *(self.fitting[1].units(has) if self.fitting else ())] + [
             _engines.unit(isa, label, group)
             for label, group in sorted(pair for pair in wanted if pair[0])
             for isa in ([_engines.best(label, group)] if has is None else filter(has, _engines.isas(label, group)))

@@ -9,6 +9,7 @@ written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from marshal import dumps
 from typing import Any
@@ -130,10 +131,18 @@ class StepOperation(StepKernels):
         found = _remember.CALLS.get(key)
         if found is None:
             known = _remember.attributes_of(key)
-            resolve: Any = self.resolve
-            found = resolve(*given, *(attributes if known is None else known))
+            found = self.meant((*given, *(attributes if known is None else known)))
             if known is not None:
                 _remember.remember(key, found)
+        return found
+
+    def meant(self, arguments: Sequence[Any]) -> Any:
+        """What a call means, and what it does for the program of sizes that fit, if its sizes do."""
+        found: Any = self.resolve(*arguments)
+        if self.fitting is not None:
+            resolve: Any = self.fitting[1].resolve
+            with suppress(Refusal):
+                return replace(found, fitting=resolve(*arguments))
         return found
 
     def targets(self, out: Any) -> list[Array | None]:
@@ -332,8 +341,10 @@ class StepOperation(StepKernels):
         for name, output in resolution.outputs.items():
             arrays[name] = _described(output.shape, DTYPES[row[name]], orders[name])
         plan = self.planned_steps(resolution, arrays)
-        rows = [
-            (f"letters of {text}", ", ".join(f"{n} {role}" for n, role in found.items())) for text, found in self.roles
+        text, other = self.fitting if self.fitting and resolution.fitting is not None else ("", self)
+        rows = [("sizes that fit", text)] if text else []
+        rows += [
+            (f"letters of {text}", ", ".join(f"{n} {role}" for n, role in found.items())) for text, found in other.roles
         ]
         rows += self.described_products(plan)
         rows += [(f"lanes along {letter}", f"{row.name}: {row.then}") for letter, row in plan.schedules]

@@ -212,6 +212,7 @@ typedef struct opw_operation {
     const opw_word_list *words;
     const char *in_place; // by output and input, in rows of inputs: whether they may be the same cells
     const char *joined_axis, *joined_size; // of the input whose arrays are processed one after the other; NULL: none
+    const struct opw_operation *fitting; // the program for calls whose sizes fit, which refuses others; NULL: none
 } opw_operation;
 
 // An array of a call, as kernels walk it; strides are in elements.

@@ -168,8 +168,8 @@ static void checked_list(opw_context *x, const opw_argument *argument, bool data
     }
 }
 
-// Resolves a call.
-static void understood(opw_context *x, const opw_operation *op, const void *call, bool data)
+// Resolves a call by one program.
+static void understood_by(opw_context *x, const opw_operation *op, const void *call, bool data)
 {
     x->op = op;
     x->call = call;
@@ -210,6 +210,18 @@ static void understood(opw_context *x, const opw_operation *op, const void *call
     }
     if (!x->refused) {
         op->resolve(x);
+    }
+}
+
+// Resolves a call, by the program for sizes that fit if they do.
+static void understood(opw_context *x, const opw_operation *op, const void *call, bool data)
+{
+    understood_by(x, op, call, data);
+    if (!x->refused && op->fitting != NULL) {
+        understood_by(x, op->fitting, call, data);
+        if (x->refused) {
+            understood_by(x, op, call, data);
+        }
     }
 }
 

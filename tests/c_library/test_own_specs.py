@@ -90,6 +90,20 @@ semantics:
     - scores[h, t, u] += a[t, h * 8 + k] * b[u, D + h * 8 + k]
     - dst[h, t, u] = scores[h, t, u] / 8
 """
+# Of groups of an axis whose length each call tells: one program where it is that of the groups, one where it is not.
+MERGE = """op: Merge
+revision: 1
+summary: Sums of values by the weights of groups of four channels.
+dims: {t: {symbol: T}, s: {symbol: S}, h: {symbol: H}, d: {symbol: D}}
+inputs: [{name: p, dims: {H: H, T: T, S: S}}, {name: v, dims: {S: S, D: D}}]
+outputs: [{name: dst, dims: {T: T, D: D}}]
+dtypes:
+  - {p: f64, v: f64, dst: f64, accumulate: f64}
+semantics:
+  ranges: {t: T, s: S, h: H, d: 4}
+  steps:
+    - dst[t, h * 4 + d] += p[h, t, s] * v[s, h * 4 + d]
+"""
 NAMES = sorted({path.stem for path in FORMULAS.glob("*.yaml")}) if FULL else SOME
 CALLS = 60 if FULL else 12
 
@@ -155,7 +169,9 @@ def test_steps_in_blocks_have_the_same_bits_as_in_python(tmp_path: Path) -> None
 
 def test_products_of_f64_have_the_same_bits_as_in_python(tmp_path: Path) -> None:
     needs("cmake", "gcc")
-    library, module = package({"wide.yaml": WIDE, "chain.yaml": CHAIN, "heads.yaml": HEADS}, tmp_path, "wide_in_c")
+    library, module = package(
+        {"wide.yaml": WIDE, "chain.yaml": CHAIN, "heads.yaml": HEADS, "merge.yaml": MERGE}, tmp_path, "wide_in_c"
+    )
     if "avx2" not in usable(module):
         pytest.skip("this CPU lacks avx2")
     spec, output = str(tmp_path / "wide_in_c-project/spec/specs"), str(tmp_path / "wide_in_c")
@@ -181,6 +197,15 @@ def test_products_of_f64_have_the_same_bits_as_in_python(tmp_path: Path) -> None
             with capped_at(module, "avx2"):
                 assert "a contraction for avx2" in str(module.explain("heads", a, b))
                 assert found.tobytes() == module.heads(a, b).tobytes()
+    for cells, fits in ((12, True), (13, False), (11, False), (0, False)):
+        p, v = draw.standard_normal((3, 40, 50)), draw.standard_normal((50, cells))
+        found = np.empty((40, cells), np.float64)
+        built.run("merge", built.call("merge", [p, v], {}, [found]))
+        with capped_at(module, "avx2"):
+            assert ("sizes that fit" in str(module.explain("merge", p, v))) == fits
+            assert found.tobytes() == module.merge(p, v).tobytes()
+        whole = np.einsum("hts,shd->thd", p, np.pad(v, ((0, 0), (0, 13)))[:, :12].reshape(50, 3, 4)).reshape(40, 12)
+        np.testing.assert_allclose(found, np.pad(whole, ((0, 0), (0, 1)))[:, :cells], rtol=1e-10)
     for i, j, k, l in ((40, 9, 50, 30), (300, 40, 6, 20), (7, 8, 9, 10)):  # noqa: E741
         terms = min(i * j * k + i * k * l, l * k * j + l * j * i)
         for dtype in (np.float64, np.float32):

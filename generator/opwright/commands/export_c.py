@@ -115,7 +115,8 @@ def texts(
     spec: str, views: Sequence[c_interface.Interface], units: Sequence[Any], groups: Sequence[Group], name: str
 ) -> dict[str, tuple[str, dict[str, Any]]]:
     """The rendered files: path to template and view."""
-    steps: list[Any] = [view.wrapper for view in views if view.op.stepped]
+    programs = [program for view in views for program in (view, view.fitting) if program is not None]
+    steps: list[Any] = [program.wrapper for program in programs if program.op.stepped]
     places = [("", "docs/API.md#rules"), *((rule, f"docs/API.md#{rule}") for rule in ("out", "threads", "memory"))]
     given = {
         "head": Head(Prose(spec)),
@@ -132,7 +133,7 @@ def texts(
         # Arrays of C hold at least one.
         "products": max([1, *(len(wrapper.contractions) for wrapper in steps)]),
         "block_arrays": max([1, *(len(wrapper.blocks.arrays) for wrapper in steps if wrapper.blocks)]),
-        "interface_sources": [*SOURCES, *(f"operations/{view.op.function}.c" for view in views)],
+        "interface_sources": [*SOURCES, *(f"operations/{program.op.function}.c" for program in programs)],
     }
 
     def printed(template: str, *names: str) -> tuple[str, dict[str, Any]]:
@@ -148,7 +149,7 @@ def texts(
         "config.cmake.in": printed("config.cmake.in.j2", "name"),
         f"{name}.pc.in": printed("package.pc.in.j2", "name"),
     }
-    for view in views:
+    for view in programs:
         unit = None if view.op.stepped else render.unit(view.op)
         parameters = {"head": Head(Prose(view.op.at.file)), "i": view, "unit": unit, "prefix": prefix(name)}
         files[f"{OPERATIONS}/{view.op.function}.c"] = "operation.c.j2", parameters

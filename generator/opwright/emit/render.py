@@ -328,13 +328,11 @@ class Record:
 
 
 def record(op: Op) -> Record:
-    files: dict[str, list[str]] = {
-        f"_{op.function}.py": [],
-        f"docs/{op.function}.md": [],
-        signature.header_path(op): [],
-    }
-    for made in signature.signatures(op):
-        files.setdefault(made.path, []).append(made.name)
+    files: dict[str, list[str]] = {f"docs/{op.function}.md": []}
+    for program in _steps().programs(op) if as_steps(op).stepped else (op,):
+        files |= {f"_{program.function}.py": [], signature.header_path(program): []}
+        for made in signature.signatures(program):
+            files.setdefault(made.path, []).append(made.name)
     hashes = {"revision": op.revision, "semantic": hashing.semantic_hash(op), "full": hashing.full_hash(op)}
     return Record(hashes, files)
 

@@ -16,6 +16,7 @@ import numpy as np
 from ...derive.narrow import dtype_of
 from ...derive.phases import staged
 from ...derive.rewrites.as_steps import as_steps
+from ...derive.rewrites.fitting import SUFFIX, fitting
 from ...derive.rewrites.parted import parted
 from ...derive.sizes import size_fields
 from ...derive.variants import ISAS, row_name
@@ -98,6 +99,12 @@ class Interface:
     # parameters of each row's kernels: C type, name, whether read-only
     parameters: tuple[tuple[tuple[str, str, bool], ...], ...]
     provenance: Mapping[str, Mapping[str, str]]
+    fitting: Interface | None  # of calls whose sizes fit
+
+    @property
+    def called(self) -> str:
+        """The operation whose calls it takes."""
+        return self.op.function.removesuffix(SUFFIX)
 
     @property
     def inputs(self) -> tuple[Argument, ...]:
@@ -231,6 +238,7 @@ def interface(op: Op, library: Library, env: Any) -> Interface:
         defaults={a.name or "": _entries(a) for a in made.attributes if _entries(a)},
         parameters=_step_parameters(made) if made.stepped else (),
         provenance=provenance.provenance(made),
+        fitting=interface(fits, library, env) if (fits := fitting(made)) else None,
     )
 
 

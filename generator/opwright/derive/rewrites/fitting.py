@@ -1,0 +1,144 @@
+"""An operation whose axes are as long as its indices reach, where its spec leaves that to each call.
+
+In: an operation of steps, such as `y[n, g * 32 + k] = x[n, g * 32 + k] * s[n, g]` with an axis of D cells for
+`g * 32 + k`. Out: the operation with `G * 32` for D, or None where nothing is left to calls. It refuses other calls by
+its rules on shapes. Of its sizes can be proven what cannot be of the operation: that indices lie inside, and walk whole
+axes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...language import expr
+from ...language.expr import Expr, Name, Number, Read
+from ...language.model import Op
+from ...language.schema import Located
+from ...language.source import SpecInvalid
+from ...memo import memoised
+from ..algebra.poly import ONE, NotPolynomial, Poly, affine, polynomial
+from ..algebra.slopes import plus, times
+from ..call_plan import plan
+from ..program import Program, program
+from .accumulating import loose_axes
+
+SUFFIX = "_fitting_"  # of the function; no name of a spec ends like it
+
+
+@memoised
+def fitting(op: Op) -> Op | None:
+    """The operation for calls whose axes end where its indices do."""
+    extents = fitting_extents(op)
+    if not extents:
+        return None
+    made = _with(op, extents)
+    try:
+        plan(made)
+    except SpecInvalid:  # of extents that no call tells
+        return None
+    return made
+
+
+@memoised
+def fitting_extents(op: Op) -> dict[str, Expr]:
+    """By size of axes that indices may leave, how far they reach."""
+    if not op.stepped or op.function.endswith(SUFFIX) or any(tensor.joined for tensor in op.inputs):
+        return {}
+    found = program(op)
+    told = {*_texts(op.attributes), *op.lets}
+    sizes = {role: dim.symbol for role, dim in op.dims.items() if not (dim.per_axis or dim.run)}
+    free = {symbol for role, symbol in sizes.items() if told.isdisjoint((role, symbol))}
+    reached: dict[str, Poly] = {}
+    for symbol, extent in _reached(found, free):
+        more = extent - reached.get(symbol, extent)
+        if (more.constant or 0) >= 0:
+            reached[symbol] = extent
+    return {symbol: _tree(extent) for symbol, extent in reached.items() if _may_be(extent, reached)}
+
+
+def _reached(found: Program, free: set[str]) -> Iterator[tuple[str, Poly]]:
+    """Sizes of axes that indices may leave, and the extents that they need."""
+    reads = dict.fromkeys(read for part in found.parts for read in (part.target, *part.reads))
+    for read in reads:
+        for number in loose_axes(found, read):
+            axis = found.arrays[read.tensor].axes[number]
+            extent = _extent(found, read, number) if axis.kind == "one" else None
+            symbol = axis.extent.id if isinstance(axis.extent, Name) else ""
+            if extent is not None and symbol in free:
+                yield symbol, extent
+
+
+def _extent(found: Program, read: Read, number: int) -> Poly | None:
+    """One more than the last value of an index that begins at 0 or later; None of other indices."""
+    index = read.indices[number]
+    letters = [letter for letter in found.letters.values() if letter.name in expr.names(index)]
+    try:
+        linear = affine(index, [letter.name for letter in letters])
+        last = linear.offset
+        for letter in letters:
+            last = last + linear.coefficient(letter.name) * (polynomial(letter.extent) - ONE)
+    except NotPolynomial:
+        return None
+    factors = [linear.offset, *(factor for _, factor in linear.coefficients)]
+    forward = all(factor > 0 and power > 0 for one in factors for m, factor in one.terms for _, power in (*m, ("", 1)))
+    return last + ONE if letters and forward else None
+
+
+def _may_be(extent: Poly, others: Mapping[str, Poly]) -> bool:
+    """Whether an extent is a number, or made of several cells for one of a size; of other sizes, calls are few.
+
+    Such as another size alone, which would have its name, or some cells less than a multiple, where groups lie apart.
+    """
+    multiples = [factor for monomial, factor in extent.terms if monomial]
+    several = len(multiples) != 1 or multiples[0] > 1 or any(len(m) > 1 or m[0][1] > 1 for m, _ in extent.terms if m)
+    return several and all(factor > 0 for _, factor in extent.terms) and extent.symbols.isdisjoint(others)
+
+
+def _tree(extent: Poly) -> Expr:
+    tree: Expr = Number(0)
+    for monomial, factor in reversed(extent.terms):  # numbers are last
+        product: Expr = Number(factor)
+        for name, power in monomial:
+            for _ in range(power):
+                product = times(product, Name(name))
+        tree = plus(tree, product)
+    return tree
+
+
+def _texts(node: Any) -> Iterator[str]:
+    """All texts of a node that are no expressions: sizes and roles that they name have to stay."""
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, Mapping):
+        for name, value in node.items():
+            yield from (name, *_texts(value))
+    elif isinstance(node, (tuple, list)):
+        for value in node:
+            yield from _texts(value)
+    elif dataclasses.is_dataclass(node) and not isinstance(node, (Located, expr.Expr)):
+        for field in dataclasses.fields(node):
+            yield from _texts(getattr(node, field.name))
+
+
+def _with(op: Op, extents: Mapping[str, Expr]) -> Op:
+    dims = {role: dim for role, dim in op.dims.items() if dim.symbol not in extents}
+    made: Op = _replaced(dataclasses.replace(op, dims={}), extents)
+    return dataclasses.replace(made, dims=dims, function_=op.function + SUFFIX)
+
+
+def _replaced(node: Any, extents: Mapping[str, Expr]) -> Any:
+    """A node with sizes replaced in all of its expressions."""
+    if isinstance(node, expr.Expr):
+        return expr.substitute(node, extents)
+    if isinstance(node, (tuple, list)):
+        return type(node)(_replaced(value, extents) for value in node)
+    if isinstance(node, dict):
+        return {name: _replaced(value, extents) for name, value in node.items()}
+    if not dataclasses.is_dataclass(node) or isinstance(node, type):
+        return node
+    own = {field.name: getattr(node, field.name) for field in dataclasses.fields(node)}
+    made = {name: _replaced(value, extents) for name, value in own.items()}
+    changed = {name: value for name, value in made.items() if value is not own[name] and value != own[name]}
+    return dataclasses.replace(node, **changed) if changed else node
