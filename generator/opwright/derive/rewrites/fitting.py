@@ -25,6 +25,8 @@ from ..program import Program, program
 from .accumulating import loose_axes
 
 SUFFIX = "_fitting_"  # of the function; no name of a spec ends like it
+# Of tensors whose axes need not be as long as their sizes: where these are others, calls may mean something else.
+NONE = ("joined", "packed", "broadcast", "broadcast_if", "broadcast_as", "may_lack")
 
 
 @memoised
@@ -44,7 +46,9 @@ def fitting(op: Op) -> Op | None:
 @memoised
 def fitting_extents(op: Op) -> dict[str, Expr]:
     """By size of axes that indices may leave, how far they reach."""
-    if not op.stepped or op.function.endswith(SUFFIX) or any(tensor.joined for tensor in op.inputs):
+    if not op.stepped or op.function.endswith(SUFFIX):
+        return {}
+    if any(getattr(tensor, key) for tensor in op.tensors for key in NONE):
         return {}
     found = program(op)
     told = {*_texts(op.attributes), *op.lets}
@@ -93,7 +97,8 @@ def _may_be(extent: Poly, others: Mapping[str, Poly]) -> bool:
     """
     multiples = [factor for monomial, factor in extent.terms if monomial]
     several = len(multiples) != 1 or multiples[0] > 1 or any(len(m) > 1 or m[0][1] > 1 for m, _ in extent.terms if m)
-    return several and all(factor > 0 for _, factor in extent.terms) and extent.symbols.isdisjoint(others)
+    forward = all(factor > 0 and power > 0 for m, factor in extent.terms for _, power in (*m, ("", 1)))
+    return several and forward and extent.symbols.isdisjoint(others)
 
 
 def _tree(extent: Poly) -> Expr:
