@@ -85,9 +85,13 @@ def _extent(found: Program, read: Read, number: int) -> Poly | None:
             last = last + linear.coefficient(letter.name) * (polynomial(letter.extent) - ONE)
     except NotPolynomial:
         return None
-    factors = [linear.offset, *(factor for _, factor in linear.coefficients)]
-    forward = all(factor > 0 and power > 0 for one in factors for m, factor in one.terms for _, power in (*m, ("", 1)))
+    forward = _only_adds(linear.offset) and all(_only_adds(factor) for _, factor in linear.coefficients)
     return last + ONE if letters and forward else None
+
+
+def _only_adds(found: Poly) -> bool:
+    """Whether nothing is subtracted or divided."""
+    return all(factor > 0 and all(power > 0 for _, power in monomial) for monomial, factor in found.terms)
 
 
 def _may_be(extent: Poly, others: Mapping[str, Poly]) -> bool:
@@ -97,8 +101,7 @@ def _may_be(extent: Poly, others: Mapping[str, Poly]) -> bool:
     """
     multiples = [factor for monomial, factor in extent.terms if monomial]
     several = len(multiples) != 1 or multiples[0] > 1 or any(len(m) > 1 or m[0][1] > 1 for m, _ in extent.terms if m)
-    forward = all(factor > 0 and power > 0 for m, factor in extent.terms for _, power in (*m, ("", 1)))
-    return several and forward and extent.symbols.isdisjoint(others)
+    return several and _only_adds(extent) and extent.symbols.isdisjoint(others)
 
 
 def _tree(extent: Poly) -> Expr:
