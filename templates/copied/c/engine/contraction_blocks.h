@@ -82,7 +82,7 @@ static void pack_block_task(const void *context, int64_t task, int64_t worker) {
     int64_t left, right, out;
     product_at(&p->q, product, &left, &right, &out);
     pack_right(p, c->right + right, chunk, first, min(each, p->vectors - first),
-               c->packed + product * (p->right_bytes / UNIT_BYTES) + (chunk * p->chunk * p->vectors + first * chunk_units(p, chunk)) * LANES);
+               c->packed + product * (p->right_bytes / UNIT_BYTES) + (chunk * p->chunk * p->vectors + first * packed_units(p, chunk)) * LANES);
 }
 
 // Packs right of all products to `packed`, behind the copy of left if that is not read as it is.

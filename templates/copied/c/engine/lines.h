@@ -35,6 +35,18 @@ INLINE vec unit_line(const elem *p, int64_t channel_step, int64_t channels, int6
 #endif
 }
 
+#if OPWRIGHT_PAIRS
+// Those of two channels along 2 * LANES pixels that are neighbours in memory, which is read by whole lines.
+INLINE void pair_lines(const elem *p, int64_t channel_step, unit *to) {
+    const __m512i first = _mm512_loadu_si512(p), second = _mm512_loadu_si512(p + channel_step);
+    const uvec low = {0x200000, 0x210001, 0x220002, 0x230003, 0x240004, 0x250005, 0x260006, 0x270007,
+                      0x280008, 0x290009, 0x2a000a, 0x2b000b, 0x2c000c, 0x2d000d, 0x2e000e, 0x2f000f};
+    const uvec high = low + 0x100010;
+    _mm512_storeu_si512(to, _mm512_permutex2var_epi16(first, (__m512i)low, second));
+    _mm512_storeu_si512(to + LANES, _mm512_permutex2var_epi16(first, (__m512i)high, second));
+}
+#endif
+
 // The units of neighbouring channels of one pixel.
 INLINE vec channel_units(const elem *p, int64_t channels) {
 #if OPWRIGHT_PAIRS

@@ -124,6 +124,9 @@ static void amx_tile(const operands *o, int rows, int vectors) {
     for (int v = 0; v < vectors; v += AMX_BLOCK) {
         const int wide = (int)min(AMX_BLOCK, vectors - v);
         float *const sums = o->kept ? o->kept + v * rows * LANES : local;
+        if (o->next && !o->more)
+            for (int m = 0; m < rows; m++)
+                __builtin_prefetch((sum_cell *)o->out + v * LANES + (rows + m) * o->out_row, 1);
         if (rows > AMX_ROWS)
             wide == 2 ? amx_sums(o, v, rows, true, true, units, sums) : amx_sums(o, v, rows, true, false, units, sums);
         else
