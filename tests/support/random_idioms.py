@@ -189,6 +189,25 @@ class Idioms(IdiomSpec):
             text = f"({read} - 0.125 * {low}{row}) * rsqrt({total}{row} + 1)"
         self.made(Array(of, v.letters, None), f"{of}{whole} = {text}")
 
+    def mean(self) -> None:
+        """A sum of terms that their number, or one less, divides, or a mean and the variance about it."""
+        v = self.array()
+        kept = self.some(v.letters)
+        gone = [letter for letter in v.letters if letter not in kept]
+        if not gone:
+            return
+        self.real = True
+        name, row = self.name(), f"[{', '.join(kept)}]"
+        cells = [f"prod({self.ranges[letter]})" if letter in RUNS else self.ranges[letter] for letter in gone]
+        other = self.one([*cells, "4"])
+        of = self.one((f"{' / '.join(cells)}", f"({' * '.join(cells)})", f"({' * '.join(cells)} - 1)", other))
+        read = self.cell(v)
+        text = self.one((read, f"{read} * {read}", f"abs({read} - 1)", f"{other} * {read}"))
+        made = self.made(Array(name, kept, None), f"{name}{row} += {text} / {of}")
+        if self.chance(0.5):
+            far, about = self.name(), f"({read} - {self.cell(made)})"
+            self.made(Array(far, kept, None), f"{far}{row} += {about} * {about} / {of}")
+
     def gated(self) -> None:
         """Cells beside functions of an input with few of their letters."""
         v = self.array()
@@ -320,7 +339,7 @@ class Idioms(IdiomSpec):
         """Some idioms one after the other, as the text of a spec."""
         kinds: tuple[Callable[[], None], ...] = (
             self.arithmetic, self.arithmetic, self.reduction, self.reduction, self.scan, self.groups, self.groups,
-            self.window, self.window, self.product, self.product, self.normalised, self.gated, self.place, self.conversion,
+            self.window, self.window, self.product, self.product, self.normalised, self.mean, self.gated, self.place, self.conversion,
             self.turned, self.word, self.stretched, self.bits, self.stretch, self.admitted,
         )  # fmt: skip
         for _ in range(int(self.rng.integers(1, 6))):

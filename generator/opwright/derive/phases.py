@@ -29,6 +29,7 @@ from .rewrites.beforehand import beforehand
 from .rewrites.bordered import bordered
 from .rewrites.copied import copied
 from .rewrites.digits import in_digits
+from .rewrites.dividing import divided_last
 from .rewrites.inlining import inlined
 from .rewrites.joining import merged
 from .rewrites.lone_sums import summed_first
@@ -152,7 +153,7 @@ def staged(op: Op) -> Staged:
     found = scanned(bordered(respelled(found), op))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = hoisted(_by_blocks(paired(apart(masked(beforehand(found)))), optional))
-    found = inlined(found, [phase.parts for phase in _phases(found, optional)], plain)
+    found = divided_last(inlined(found, [phase.parts for phase in _phases(found, optional)], plain))
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
     phases = tuple(_with_lanes(op, found, phase) for phase in _finishing(found, _phases(found, optional)))
     private = _private(found, phases)
