@@ -270,11 +270,13 @@ class StepKernels(Operation):
             for one in self.contractions + tuple(one for some in self.pair_orders for one in sum(some.others, ())):
                 dtypes = {known.get(access.array, self.accumulate[number]) for access in (one.left, one.right)}
                 label = _engines.label_of({DTYPES[name] for name in dtypes}, accumulate, one.term)
+                split = not one.term and _engines.splits({DTYPES[name] for name in dtypes}, label)
                 windows = self.slid(one, label)
                 owns = {label, "f32", *(_engines.LABELS.get(DTYPES[name], "f32") for name in dtypes)}
                 owns = {label} if label == _engines.BYTES else owns
                 wanted |= {(label, _engines.PRODUCTS), *((own, name) for own in owns for name in windows)}
                 wanted -= {("f32", name) for name in _engines.WIDE}
+                wanted |= {("bf16", _engines.PRODUCTS)} if split else set()
         return [*super().units(has), *(self.fitting[1].units(has) if self.fitting else ())] + [
             _engines.unit(isa, label, group)
             for label, group in sorted(pair for pair in wanted if pair[0])

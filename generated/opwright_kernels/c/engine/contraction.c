@@ -10,6 +10,7 @@
 #include "contraction_copy.h"
 #include "contraction_few.h"
 #include "contraction_lanes.h"
+#include "contraction_split.h"
 #include "contraction_tiny.h"
 
 enum {
@@ -46,6 +47,7 @@ enum {
     TURNED_STEP = 800,         // bytes between terms of left, maximum, of which tiles read rows side by side in place: 100x50x3000 0.79
                                // of the time of copies, 197x50x1000 0.88, 31x33x5000 0.93; 247x197x333 1.05 (AMD Zen 3, gcc 12.2, f32)
     TURNED_ROWS = 64,          // of sums that are transposed at a time
+    SPLIT_BYTES = 512 << 10,   // of floats in parts, which a task copies for itself: registers read them from the second-level cache
     AHEAD = 16,                // terms that are prefetched before they are packed,
     AHEAD_LINES = 4,           // and lines of each column, where terms are contiguous
     SET_STRIDE = 2048,         // bytes between rows of left: multiples of it map to few sets of the first-level cache,
@@ -82,7 +84,7 @@ typedef struct call {
 
 // Whether left's rows are read in place by AMX, of which right's columns are too few to pay for a copy.
 static bool in_registers(const opwright_contraction *q) {
-    return OPWRIGHT_AMX && q->left_term == 1 && q->terms % UNIT_CHANNELS == 0 && q->terms >= LANES * UNIT_CHANNELS &&
+    return OPWRIGHT_AMX && !q->split && q->left_term == 1 && q->terms % UNIT_CHANNELS == 0 && q->terms >= LANES * UNIT_CHANNELS &&
            q->columns > 2 && q->columns <= REGISTER_COLUMNS && q->rows > q->columns;
 }
 
@@ -94,7 +96,11 @@ static bool is_narrow(const opwright_contraction *q) {
            q->rows > q->columns && q->columns <= 2 * LANES && 5 * q->columns >= 4 * round_up(q->columns, LANES);
 }
 
-static bool is_few(const opwright_contraction *q) { return !in_registers(q) && few_fits(q); }
+static bool is_few(const opwright_contraction *q) { return !q->split && !in_registers(q) && few_fits(q); }
+
+static bool is_tiny(const opwright_contraction *q) { return !q->split && tiny_fits(q); }
+
+static int64_t laned_along(const opwright_contraction *q) { return q->split ? -1 : laned_axis(q); }
 
 // Whether the transposed product, whose operands lie alike, has an eighth fewer vectors of sums, as 33x31 has against 31x33, and
 // enough terms to pay for turning them: 31x33x5000, rows side by side, 0.84 of the time (AMD Zen 3, gcc 12.2, f32).
@@ -108,6 +114,8 @@ static bool is_fuller(const opwright_contraction *q) {
 static bool exchanges(const opwright_contraction *q) {
     opwright_contraction other = *q;
     exchange(&other);
+    if (q->split)
+        return q->split == 2;
     if (tiny_fits(q) || tiny_fits(&other))
         return !tiny_fits(q);
     if (in_registers(q) || in_registers(&other))
@@ -143,13 +151,13 @@ static void tiles_of(plan *p, bool registers) {
                   (registers || narrow || (spread && (p->vectors <= 2 * p->wide || again <= AGAIN_BYTES)));
     p->turned = TURNS && sizeof(elem) == UNIT_BYTES && q->left_row == 1 && q->left_term != 1 && q->left_term >= 0 && !narrow &&
                 q->left_term * (int64_t)sizeof(elem) <= TURNED_STEP;
-    p->in_place = p->in_place || p->turned;
+    p->in_place = (p->in_place || p->turned) && !q->split;
     p->tiles = max(1, ceil_div(q->rows, p->in_place && !spread && !p->turned ? min(SET_ROWS, max_rows(p->wide)) : max_rows(p->wide)));
     p->chunks = max(1, ceil_div(p->units, narrow && p->in_place ? OWN_BYTES / (p->vectors * LANES * UNIT_BYTES) :
-                                          p->units <= ONLY_CHUNK ? ONLY_CHUNK : CHUNK_UNITS));
+                                          p->units <= ONLY_CHUNK && !q->split ? ONLY_CHUNK : CHUNK_UNITS));
     p->chunk = max(1, ceil_div(ceil_div(p->units, p->chunks), LANES)) * LANES;
     p->chunks = ceil_div(p->units, p->chunk);
-    p->pitch = p->chunk + LANES;
+    p->pitch = q->split ? SPLIT_PARTS * p->chunk : p->chunk + LANES;
 }
 
 // Whether lines of right, of which a panel has one for each term of a chunk, crowd into few sets of the first-level cache:
@@ -157,6 +165,11 @@ static void tiles_of(plan *p, bool registers) {
 static bool crowds(const plan *p) {
     const int64_t step = p->q.right_term * (int64_t)sizeof(elem), apart = step & -step; // the largest power of 2 that divides it
     return apart > 64 && p->chunk * apart > FIRST_LEVEL;
+}
+
+// Tiles of a block, of up to `tiles`.
+static int64_t block_of(const plan *p, int64_t tiles) {
+    return p->q.split ? max(1, min(tiles, SPLIT_BYTES / (max_rows(p->wide) * p->pitch * UNIT_BYTES))) : tiles;
 }
 
 static void plan_of(plan *p, const opwright_contraction *contraction, int64_t workers) {
@@ -171,7 +184,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     const int64_t near = q->right_term == q->columns && q->rows <= DENSE_ROWS ? DENSE_BYTES : NEAR_BYTES;
     p->right_in_place = sizeof(elem) == UNIT_BYTES && q->right_column == 1 && q->columns % LANES == 0 && q->rows <= NEAR_ROWS &&
                         q->right_term >= 0 && q->terms * q->right_term * (int64_t)sizeof(elem) <= near && !(LOW && crowds(p));
-    p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = BLOCK_TILES;
+    p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = block_of(p, BLOCK_TILES);
     if (!p->alone) {
         const int64_t maximum = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
         // Sums of the chunks before a stage are in out: all of them, if its columns are whole vectors of floats.
@@ -180,17 +193,17 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
         p->stage_vectors = min(p->vectors, max(1, maximum / p->stage_chunks / p->wide) * p->wide);
         p->share = p->stage_vectors;
         if (workers > 1) {
-            p->block = max(1, min(BLOCK_TILES, p->tiles / (TASKS * workers)));
+            p->block = max(1, min(p->block, p->tiles / (TASKS * workers)));
             const int64_t panels = ceil_div(p->stage_vectors, p->wide);
             if (p->tiles < TASKS * workers && panels >= workers) {
-                p->block = min(BLOCK_TILES, p->tiles);
+                p->block = block_of(p, min(BLOCK_TILES, p->tiles));
                 const int64_t shares = min(panels, ceil_div(TASKS * workers, ceil_div(p->tiles, p->block)));
                 p->share = ceil_div(panels, shares) * p->wide;
             }
         }
         const int64_t whole = p->chunks * q->rows * p->pitch * UNIT_BYTES;
         const bool spreads = workers <= 1 || p->tiles == 1 || p->vectors > (workers - 1) * p->wide; // a panel for each worker
-        p->own = spreads && !p->right_in_place && p->tiles <= OWN_TILES && p->chunks > 0 && (p->in_place || whole <= OWN_COPIED);
+        p->own = spreads && !q->split && !p->right_in_place && p->tiles <= OWN_TILES && p->chunks > 0 && (p->in_place || whole <= OWN_COPIED);
         if (p->own) {
             const int64_t fair = workers > 1 ? ceil_div(p->vectors, TASKS * workers) : p->vectors;
             p->stage_chunks = p->chunks, p->stage_vectors = p->vectors;
@@ -199,7 +212,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
             p->share = round_up(max(least, min(fair, OWN_BYTES / vector_bytes)), p->wide);
         }
         p->copied_bytes = p->stage_chunks * q->rows * p->pitch * UNIT_BYTES;
-        p->copied = !p->in_place && (p->own || (!p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES));
+        p->copied = !p->in_place && !q->split && (p->own || (!p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES));
     }
     if (q->finished) {
         const int64_t high = LOW && p->own ? p->tiles : p->block;
@@ -237,6 +250,14 @@ static void copy_left(const plan *p, const elem *left, int64_t chunk, int64_t ro
     const opwright_contraction *q = &p->q;
     const int64_t units = chunk_units(p, chunk), first = chunk * p->chunk * UNIT_CHANNELS;
     left += row * q->left_row + first * q->left_term;
+    if (q->split) {
+        const int64_t least = q->rows / p->tiles;
+        for (int64_t m = 0, height; m < rows; m += height, left += height * q->left_row, to += height * p->pitch) {
+            height = least + (row + m < q->rows % p->tiles * (least + 1));
+            split_tile((const float *)(const void *)left, q->left_row / 2, q->left_term / 2, height, min(q->terms - first, units * UNIT_CHANNELS), to);
+        }
+        return;
+    }
     if (q->left_term == 1) {
         for (int64_t m = 0; m < rows; m++, left += q->left_row, to += p->pitch)
             for (int64_t u = 0; u < units; u += LANES)
@@ -391,7 +412,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             const bool direct = fits && (floats || chunk == p->chunks - 1);
             const bool in_output = fits && floats;
             run here = {0, 0, units};
-            operands o = {.scalar_row = scalar_row, .step = width * LANES, .runs = &here, .run_count = 1};
+            operands o = {.scalar_row = scalar_row, .step = width * LANES, .runs = &here, .run_count = 1, .split = q->split};
 #if TURNS
             o.lane_step = q->left_term;
 #endif
@@ -559,9 +580,9 @@ int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers) {
     plan p;
     plan_of(&p, contraction, workers);
     const int64_t operands = copied_bytes(&contraction->left) + copied_bytes(&contraction->right);
-    if (laned_axis(contraction) >= 0)
+    if (laned_along(contraction) >= 0)
         return operands + max(1, workers) * laned_worker_bytes();
-    if (tiny_fits(&p.q))
+    if (is_tiny(&p.q))
         return operands + max(1, workers) * tiny_worker_bytes(&p.q);
     if (is_few(&p.q))
         return operands + max(1, workers) * few_worker_bytes(&p.q);
@@ -581,12 +602,12 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
     call c = {.p = &p, .left = left, .right = right, .out = whole, .copied = scratch};
     if (p.products == 0 || p.q.rows == 0 || p.q.columns == 0)
         return;
-    const int64_t axis = laned_axis(contraction);
+    const int64_t axis = laned_along(contraction);
     if (axis >= 0) {
         laned_products(contraction, axis, o.left, o.right, whole, team, scratch);
         return;
     }
-    if (tiny_fits(&p.q)) {
+    if (is_tiny(&p.q)) {
         tiny_products(&p.q, p.products, left, right, whole, team, scratch);
         return;
     }

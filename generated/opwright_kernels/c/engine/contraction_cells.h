@@ -29,6 +29,7 @@ static inline void exchange(opwright_contraction *q) {
     q->out_row = old.out_column, q->out_column = old.out_row;
     q->left_signed = old.right_signed, q->right_signed = old.left_signed;
     q->left_zero = old.right_zero, q->right_zero = old.left_zero;
+    q->split = old.split ? 3 - old.split : 0;
     memcpy(q->left_batch, old.right_batch, sizeof q->left_batch);
     memcpy(q->right_batch, old.left_batch, sizeof q->right_batch);
 }

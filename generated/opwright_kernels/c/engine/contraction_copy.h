@@ -27,8 +27,17 @@ typedef elem wide_cell;
 #endif
 #endif
 
+enum { FLOATS = 6 }; // that an engine of bf16 takes as they are: contraction_split.h
+#if defined(OPWRIGHT_BF16) && !defined(OPWRIGHT_WIDE_TAPS)
+#define OPWRIGHT_KEEPS(wanted) ((wanted) == FLOATS)
+#else
+#define OPWRIGHT_KEEPS(wanted) false
+#endif
+
 // Of a cell that is read.
 static int64_t cell_bytes(const opwright_copied *c) {
+    if (OPWRIGHT_KEEPS(c->wanted))
+        return sizeof(float);
     return c->wanted > 1 ? (int64_t)sizeof(wide_cell) : (int64_t)sizeof(elem);
 }
 
@@ -92,6 +101,11 @@ typedef struct copying {
 // The cells [begin, end) of a line.
 INLINE void copy_line(const copying *k, int64_t at, int64_t step, void *line, int64_t begin, int64_t end) {
     at += begin * step;
+    if (OPWRIGHT_KEEPS(k->c->wanted)) {
+        for (int64_t i = begin; i < end; i++)
+            ((float *)line)[i] = ((const float *)k->from)[at + (i - begin) * step];
+        return;
+    }
 #if defined(OPWRIGHT_WIDENS)
     if (k->c->wanted != 1) {
         widen_line(k->c->wanted, k->from, at, step, (wide_cell *)line + begin, end - begin);

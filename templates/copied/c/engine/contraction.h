@@ -42,6 +42,8 @@ typedef struct opwright_contraction {
     int64_t left_signed, right_signed, sums;
     int64_t left_zero, right_zero; // subtracted from each element
     int64_t swapped;               // for bytes and blocks: whether the given left is right here, and right left
+    // For bf16 with matrix registers: 1 or 2 if left or right has floats, each of which is three bf16: contraction_split.h.
+    int64_t split;
     // If there are axes of terms, they and those of rows take the place of the strides of left: its windows overlap.
     int64_t row_axes, row_extent[8], row_step[8], term_axes, term_extent[8], term_step[8];
     opwright_copied left, right; // the strides above are those of the copies

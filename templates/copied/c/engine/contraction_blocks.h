@@ -18,7 +18,7 @@ static void block_plan_of(plan *p, const opwright_contraction *contraction, int6
     p->q.rows = rows;
     tiles_of(p, registers);
     p->stage_chunks = p->chunks, p->stage_vectors = p->share = p->vectors;
-    p->block = max(1, min(BLOCK_TILES, FINISHED_BYTES / (max_rows(p->wide) * p->vectors * LANES * UNIT_BYTES)));
+    p->block = max(1, min(block_of(p, BLOCK_TILES), FINISHED_BYTES / (max_rows(p->wide) * p->vectors * LANES * UNIT_BYTES)));
     const int64_t most = min(p->tiles, p->block) * max_rows(p->wide);
     p->right_bytes = p->chunks * p->chunk * p->vectors * LANES * UNIT_BYTES;
     p->left_bytes = p->in_place ? 0 : whole_lines(most * p->pitch * UNIT_BYTES);
@@ -45,9 +45,10 @@ int64_t OPWRIGHT_NAME(contract_rows)(const void *problem, int64_t tasks, const i
         exchange(&q);
     const int64_t left = cells[q.swapped], right = cells[!q.swapped], out = cells[2];
     const opwright_copied *own = q.swapped ? &q.right : &q.left;
-    if (right || !(left || out) || products_of(&q) * q.rows != tasks || q.columns <= 0 || q.terms <= 0)
+    const int64_t each = q.split ? 2 : 1; // strides of left count halves of floats
+    if (q.split == 2 || right || !(left || out) || products_of(&q) * q.rows != tasks || q.columns <= 0 || q.terms <= 0)
         return 0;
-    if (left && (own->wanted || own->first || !in_order(&q, left, q.left_row, q.left_batch)))
+    if (left && (own->wanted || own->first || !in_order(&q, left * each, q.left_row, q.left_batch)))
         return 0;
     return out && !in_order(&q, out, q.out_row, q.out_batch) ? 0 : q.rows;
 }

@@ -115,10 +115,12 @@ INLINE void amx_put_all(const operands *o, int64_t vector, int rows, int wide, c
         amx_put(o, vector, rows, wide, false, false, sums);
 }
 
+#include "tile_amx_split.h"
+
 static void amx_tile(const operands *o, int rows, int vectors) {
     float local[AMX_BLOCK * AMX_ROWS * AMX_BLOCK * LANES] __attribute__((aligned(64)));
     const bool whole = o->begun || o->run_count == 0 || o->runs->length >= PART_UNITS;
-    const int64_t units = whole ? AMX_UNITS : amx_units(o->runs->length);
+    const int64_t units = whole || o->split ? AMX_UNITS : amx_units(o->runs->length);
     if (!o->shaped)
         amx_configure(min(rows, AMX_ROWS), max(0, rows - AMX_ROWS), units);
     for (int v = 0; v < vectors; v += AMX_BLOCK) {
@@ -127,7 +129,9 @@ static void amx_tile(const operands *o, int rows, int vectors) {
         if (o->next && !o->more)
             for (int m = 0; m < rows; m++)
                 __builtin_prefetch((sum_cell *)o->out + v * LANES + (rows + m) * o->out_row, 1);
-        if (rows > AMX_ROWS)
+        if (o->split)
+            amx_split_sums(o, v, rows, wide, sums);
+        else if (rows > AMX_ROWS)
             wide == 2 ? amx_sums(o, v, rows, true, true, units, sums) : amx_sums(o, v, rows, true, false, units, sums);
         else
             wide == 2 ? amx_sums(o, v, rows, false, true, units, sums) : amx_sums(o, v, rows, false, false, units, sums);
