@@ -9,7 +9,7 @@ from pathlib import Path
 
 import opwright_kernels as ok
 import pytest
-from support.compilers import ENTRIES, SOURCES, STRICT, compile_with, engine_names, every_compiler
+from support.compilers import COMPILERS, ENTRIES, SOURCES, STRICT, compile_with, engine_names, every_compiler
 from support.generated import FULL, PACKAGE, rng
 
 # ConvTranspose of [1, 2] with [1, 10, 100], stride 2, once as a whole and once in three parts.
@@ -57,8 +57,13 @@ def test_a_program_in_c_or_cplusplus_calls_a_kernel(
     assert subprocess.run([program], timeout=20, check=False).returncode == 0
 
 
-@every_compiler
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+# Both compilers read what each template prints, but not of every operation.
+WARNED = [
+    (source, name) for at, source in enumerate(SOURCES) for name in (COMPILERS if FULL else COMPILERS[at % 2 :][:1])
+]
+
+
+@pytest.mark.parametrize(("source", "compiler"), WARNED, ids=lambda part: getattr(part, "stem", part))
 def test_every_kernel_compiles_without_a_warning(source: Path, compiler: str) -> None:
     compile_with(compiler, "-std=c11", *STRICT, "-fsyntax-only", source)
 

@@ -16,6 +16,8 @@ from support.generated import rng
 from support.package import package
 from support.spec_packages import instruction_set, usable
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 INTEGERS = tuple(name for name, dtype in CONVERSIONS.items() if dtype[0] in "su")
 
 

@@ -16,6 +16,8 @@ from support.package import package
 from support.random_einsums import DTYPES, ROWS, Einsum, draw, einsum, inputs
 from support.spec_packages import usable
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 TURNED = ("ab->ba", "bca,bc->acb", "ba,dc->dcab", "abd,dba->dab")
 DIAGONALS = ("bii->b", "ii,ij->ij")

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from support.package import package
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 HEAD = """
 op: {name}
 revision: 1

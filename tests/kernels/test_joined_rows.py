@@ -11,6 +11,8 @@ import pytest
 from support.generated import rng
 from support.package import package
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 SPEC = """
 op: {name}
 revision: 1

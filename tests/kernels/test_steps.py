@@ -21,6 +21,8 @@ from support.compilers import INCLUDE
 from support.hand_calls import CALLS, Call, label, real, whole
 from support.package import package
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 F32, BF16 = np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
@@ -58,8 +60,11 @@ def test_a_kernel_computes_what_the_interpreter_does(made: tuple[Library, Module
         same(array, expected[name])
 
 
-def test_tensors_may_have_the_names_of_the_parameters_around_them(made: tuple[Library, ModuleType]) -> None:
-    """Compiled with the declarations that cffi makes glue of, which sweeps of random specs do without."""
+def test_tensors_may_have_the_names_of_the_parameters_around_them(
+    made: tuple[Library, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiled with the declarations that cffi makes glue of, which others do without."""
+    monkeypatch.setenv("OPWRIGHT_FFI", "api")
     library, kernels = made
     inputs = [real(2, 3), real(2), real(3), real(3), None]
     expected = compute_steps(library.op("NamedLikeParameters"), inputs, {})

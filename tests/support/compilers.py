@@ -14,7 +14,8 @@ SOURCES = sorted((PACKAGE / "c").glob("*.c"))
 ENTRIES = sorted((PACKAGE / "c" / "entries").glob("*.c"))
 INCLUDE = (f"-I{PACKAGE / 'include'}", f"-I{PACKAGE / 'c' / 'engine'}")
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic")
-every_compiler = pytest.mark.parametrize("compiler", ["gcc", "clang"])
+COMPILERS = ["gcc", "clang"]
+every_compiler = pytest.mark.parametrize("compiler", COMPILERS)
 
 
 def engine_names(isa: str, dtype: str) -> tuple[str, ...]:
