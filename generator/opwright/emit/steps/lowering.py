@@ -31,6 +31,7 @@ from . import (
     places,
     planes,
     quotients,
+    rearranged,
     repeats,
     row_sums,
     running,
@@ -119,10 +120,18 @@ class Lowering(Tasks):
             inner = (*self.numbers(), *inner)
             wanted = nodes.names_of((*shared, *inner))
             loop = self.tasks(total, digits, [*(one for one in task if one.name in wanted), *shared], inner)
+        once = (
+            rearranged.rearranged(self)
+            if self.lanes is not None and all(map(self.unguarded, self.phase.parts))
+            else None
+        )
         known = [*self.declared.values()]
         after = [one for one in known if "block_" in nodes.names(one.value)]
-        made = (*(one for one in known if one not in after), *after, *self.room_of_tables(), *loop)
-        tiles = self.moved()
+        before, made = [one for one in known if one not in after], (*after, *self.room_of_tables(), *loop)
+        if once is not None:
+            axes, copied = once
+            return (*before, *axes, If(nodes.Unary("!", copied), made))
+        tiles, made = self.moved(), (*before, *made)
         return (If(nodes.Unary("!", tiles), made),) if tiles else made
 
     def moved(self) -> Expr | None:

@@ -32,6 +32,11 @@ def possible(loops: Loops, part: Part, formula: Formula) -> bool:
 
 
 def sets(loops: Loops, part: Part, formula: Formula) -> bool:
+    """Whether a step sets cells of an output to 0 or to those of an input, and no rows are turned for it."""
+    return copies(loops, part, formula) and not loops.crossing
+
+
+def copies(loops: Loops, part: Part, formula: Formula) -> bool:
     """Whether a step sets cells of an output to 0 or to those of an input."""
     added = summed_alone(formula.value)
     value, target = added or formula.value, part.target
@@ -45,7 +50,7 @@ def sets(loops: Loops, part: Part, formula: Formula) -> bool:
         slopes.slope(index, name) is not None for read in reads for index in read.indices for name in part.letters
     )
     exact = added is None or (loops.dtype(target.tensor), loops.values_of(target.tensor).accumulate) not in ROUNDED
-    return moves and exact and roles and ones and alike and walked and not loops.crossing
+    return moves and exact and roles and ones and alike and walked
 
 
 def across(phase: Phase, lane: str) -> tuple[Read, ...]:
@@ -160,16 +165,16 @@ def _call(loops: Loops, part: Part, formula: Formula, row: str, cell: str) -> Ex
     size = DTYPES[loops.dtype(target.tensor)].size
     count = (Name("rows_") if row else ONE, Name("n_"))
     loops.used.add(target.tensor)
-    to = (loops.address(target), _growth(loops, target, row), _growth(loops, target, cell))
+    to = (loops.address(target), growth(loops, target, row), growth(loops, target, cell))
     if isinstance(value, Read):
         loops.used.add(value.tensor)
-        source = (loops.address(value), _growth(loops, value, row), _growth(loops, value, cell))
+        source = (loops.address(value), growth(loops, value, row), growth(loops, value, cell))
         changes = added is not None and loops.dtype(target.tensor) in FLOATS
         return Call(f"opwright_{'zero_added' if changes else 'copy'}_rows_{size}", (*to, *source, *count))
     return Call(f"opwright_clear_rows_{size}", (*to, *count))
 
 
-def _growth(loops: Loops, read: Read, letter: str) -> Expr:
+def growth(loops: Loops, read: Read, letter: str) -> Expr:
     """How far apart in memory the cells of neighbouring values of a letter are."""
     steps = []
     for axis, index in zip(loops.program.arrays[read.tensor].axes, read.indices, strict=True):

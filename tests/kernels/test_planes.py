@@ -1,0 +1,57 @@
+"""Cells that change places within planes of few cells, rows that run backwards, and axes that lie as one in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from opwright.oracle.run_steps import compute_steps
+from support.generated import FULL, rng
+from support.package import package
+from support.random_planes import spec_of_planes
+from support.spec_packages import instruction_set, quick_compiler, serving
+from support.step_verdicts import first_disagreement
+
+COUNT, CALLS = (40, 12) if FULL else (5, 6)
+DTYPES = {"f32": np.float32, "f64": np.float64, "u8": np.uint8, "s32": np.int32, "f16": np.float16}
+EXTENTS = (1, 2, 3, 4, 5, 6, 7, 13, 17, 31, 33, 40)
+
+
+def array(random: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndarray:
+    """Numbers that lie in any order of axes, some backwards, some apart."""
+    order = random.permutation(len(shape))
+    made = random.integers(1, 100, [shape[axis] for axis in order]).astype(DTYPES.get(kind, ml_dtypes.bfloat16))
+    view = made.transpose(np.argsort(order))
+    if random.integers(3) == 0:
+        axis = int(random.integers(len(shape)))
+        view = np.flip(np.repeat(view, 2, axis)[(*[slice(None)] * axis, slice(None, None, 2))], axis)
+    return view
+
+
+@pytest.mark.sweep
+def test_cells_change_places_as_the_interpreter_says_and_nothing_else_is_written(tmp_path: Path) -> None:
+    random, seen = rng("planes"), Counter[str]()
+    texts = {f"planes{n}.yaml": spec_of_planes(random, f"Planes{n}") for n in range(COUNT)}
+    with quick_compiler(tmp_path):
+        library, module = package(texts, tmp_path, "planes")
+        for op in library.ops:
+            (row,) = op.dtypes
+            for isa in serving(module, op)[: None if FULL else 2]:
+                with instruction_set(module, isa):
+                    problem = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
+                    assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+                    for _ in range(CALLS):
+                        shape = tuple(int(extent) for extent in random.choice(EXTENTS, 4))
+                        x = array(random, shape, row["x"])
+                        wanted = compute_steps(op, [x], {})["y"]
+                        room = np.zeros([extent + 2 for extent in wanted.shape], x.dtype)
+                        out = room[tuple(slice(1, extent + 1) for extent in wanted.shape)]
+                        out = out[::-1] if random.integers(3) == 0 else out
+                        for made in (out, None):
+                            threads = int(random.integers(1, 4))
+                            found = getattr(module, op.function)(x, out=made, threads=threads)
+                            assert (found == wanted).all(), (isa, op.op, shape, x.strides, threads)
+                        assert np.count_nonzero(room.astype(np.float64)) == wanted.size
