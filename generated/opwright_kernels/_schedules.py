@@ -204,7 +204,9 @@ def chosen(candidates: Sequence[Candidate]) -> tuple[int, Schedule | None]:
     for row in SCHEDULES if candidates else ():
         fitting = [n for n, c in enumerate(candidates) if c.serves and 3 * c.lanes.terms >= most and row.holds(c)]
         if fitting:
-            return max(fitting, key=lambda number: (candidates[number].lanes.terms, candidates[number].extent)), row
+            # A letter that walks no axis of a tensor is near by default, as t in rows of `x[t - 1, d]` between steps.
+            by = [(one.lanes.terms, bool(one.steps), one.extent) for one in candidates]
+            return max(fitting, key=by.__getitem__), row
     return 0, None
 
 
