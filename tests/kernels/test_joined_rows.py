@@ -77,3 +77,44 @@ def test_rows_that_fill_no_vector_are_one_where_they_follow_one_another(built: M
     cases += [(x.astype(np.float16)[:, :10].copy(), "block through room"), (x, "block")]
     for given, name in cases:
         assert f": {name}: " in str(built.explain("column", given, k)), name
+
+
+EACH = """
+op: EachOwn
+revision: 1
+summary: Rows beside a row that many of them share.
+dims: {a_tasks: A, b_rows: B, c_cells: C}
+inputs: [{name: x, dims: {A: A, B: B, C: C}}, {name: w, dims: {A: A, C: C}}, {name: v, dims: {B: B, C: C}}]
+outputs: [{name: y, dims: {A: A, B: B, C: C}}, {name: z, dims: {A: A, B: B, C: C}}]
+dtypes:
+  - {x: f32, w: f32, v: f32, y: f32, z: f32, accumulate: f32}
+  - {x: bf16, w: bf16, v: bf16, y: bf16, z: bf16, accumulate: f32}
+  - {x: s8, w: f64, v: f64, y: f64, z: f64, accumulate: f64}
+semantics:
+  ranges: {a: A, b: B, c: C}
+  steps: ["y[a, b, c] = (x[a, b, c] + 3) * w[a, c]"]
+"""
+BOTH = EACH.replace("EachOwn", "EachBoth").replace('w[a, c]"', 'w[a, c] - v[b, c]"')
+
+
+def test_short_rows_beside_a_row_of_their_task_have_the_values_of_single_rows(tmp_path: Path, isa: str) -> None:
+    texts = {"own.yaml": EACH.replace("{name: v, dims: {B: B, C: C}}", ""), "both.yaml": BOTH}
+    unused = (", {name: z, dims: {A: A, B: B, C: C}}", ", z: f32", ", z: bf16", ", z: f64")
+    for text in unused:
+        texts = {name: given.replace(text, "") for name, given in texts.items()}
+    for text in (", ]", ", v: f32", ", v: bf16", ", v: f64"):
+        texts["own.yaml"] = texts["own.yaml"].replace(text, "]" if text == ", ]" else "")
+    made = package(texts, tmp_path, f"each_rows_{isa}")[1]
+    random = rng("each row", isa)
+    for kind, other in ((np.float32, np.float32), (KINDS["bf16"], KINDS["bf16"]), (np.int8, np.float64)):
+        for cells in (1, 2, 3, 11, 15, 16, 17, 33, 64, 129):
+            for tasks, rows in ((1, 70), (5, 130), (40, 3), (3, 1000)):
+                x = random.integers(-8, 9, (tasks, rows, cells)).astype(kind)
+                w = random.integers(-4, 5, (tasks, 2 * cells)).astype(other)[:, :: random.integers(1, 3)][:, :cells]
+                v = random.integers(-4, 5, (rows, cells)).astype(other)
+                wanted = (x.astype(np.float64) + 3) * w.astype(np.float64)[:, None]
+                for threads in (1, 2):
+                    found = made.each_own(x, w, threads=threads).astype(np.float64)
+                    assert np.array_equal(found, wanted), (kind, cells, tasks, rows)
+                    found = made.each_both(x, w, v, threads=threads).astype(np.float64)
+                    assert np.array_equal(found, wanted - v.astype(np.float64)), (kind, cells, tasks, rows)

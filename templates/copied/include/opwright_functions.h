@@ -76,6 +76,11 @@ static inline int8_t opwright_min_s8(int8_t a, int8_t b) { return a < b ? a : b;
 static inline int8_t opwright_max_s8(int8_t a, int8_t b) { return a > b ? a : b; }
 static inline uint8_t opwright_min_u8(uint8_t a, uint8_t b) { return a < b ? a : b; }
 static inline uint8_t opwright_max_u8(uint8_t a, uint8_t b) { return a > b ? a : b; }
+static inline int16_t opwright_min_s16(int16_t a, int16_t b) { return a < b ? a : b; }
+static inline int16_t opwright_max_s16(int16_t a, int16_t b) { return a > b ? a : b; }
+static inline int16_t opwright_abs_s16(int16_t a) { return (int16_t)(a < 0 ? -a : a); }
+static inline int8_t opwright_s8_of_s16(int16_t x) { return (int8_t)opwright_min_s16(opwright_max_s16(x, INT8_MIN), INT8_MAX); }
+static inline uint8_t opwright_u8_of_s16(int16_t x) { return (uint8_t)opwright_min_s16(opwright_max_s16(x, 0), UINT8_MAX); }
 static inline int32_t opwright_min_s32(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline int32_t opwright_max_s32(int32_t a, int32_t b) { return a > b ? a : b; }
 

