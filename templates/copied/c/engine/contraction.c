@@ -39,8 +39,10 @@ enum {
     PACKED_VECTORS = 8,        // of a task that packs
     FAR_BYTES = 2 << 20,       // of right that is packed, or of out: more is not in AMX's own cache, and asked for in advance.
                                // 12 products of 512x512x64 take 0.75 to 0.85 of the time (the same)
-    REGISTER_COLUMNS = 128,    // maximum for which AMX reads left in place: 128x768x3072 transposed
-                               // 590 us, packed 820 (the same)
+    REGISTER_COLUMNS = 128,    // maximum for which AMX exchanges the operands so that left need not be turned, and reads it in place
+                               // where its rows spread over the sets of the first-level cache: 128x768x3072 transposed 590 us,
+                               // packed 820 (Intel Xeon, Emerald Rapids, gcc 12.2); else its rows are copied for tiles of all rows,
+                               // 128x2816x1024 transposed 0.83 of the time of tiles of SET_ROWS (Intel Xeon with AMX)
     TURNED_TERMS = 256,        // minimum for which rows that are neighbours in left become lanes of few columns: 4096x32x512 0.7
                                // to 0.9 of the time, 4096x16x64 0.9 (bf16) and 1.1, 100000x16x16 2 to 4 times (AMD Zen 4, gcc 12.2)
     TURNED_STEP = 800,         // bytes between terms of left, maximum, of which tiles read rows side by side in place: 100x50x3000 0.79
@@ -147,7 +149,7 @@ static void tiles_of(plan *p, bool registers) {
     p->units = ceil_div(q->terms, UNIT_CHANNELS);
     const bool rest = OPWRIGHT_AMX && p->units % LANES != 0 && p->units >= PART_UNITS && p->vectors > 4 * p->wide;
     p->in_place = q->left_term == 1 && UNITS_LIE && q->terms % UNIT_CHANNELS == 0 && !rest &&
-                  (registers || narrow || (spread && (p->vectors <= 2 * p->wide || again <= AGAIN_BYTES)));
+                  ((registers && spread) || narrow || (spread && (p->vectors <= 2 * p->wide || again <= AGAIN_BYTES)));
     p->turned = TURNS && sizeof(elem) == UNIT_BYTES && q->left_row == 1 && q->left_term != 1 && q->left_term >= 0 && !narrow &&
                 q->left_term * (int64_t)sizeof(elem) <= TURNED_STEP;
     p->in_place = (p->in_place || p->turned) && !q->split;
