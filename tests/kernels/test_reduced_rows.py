@@ -118,3 +118,76 @@ def test_the_last_cells_of_rows_of_any_types_are_reduced_alone(tmp_path: Path) -
                 if length:
                     assert (low == (src + other).min(1)).all(), (isa, length, kinds)
                     assert (high == other.max(1)).all(), (isa, length, kinds)
+
+
+STANDING = """op: StandingRows{wide}
+revision: 1
+summary: What rows of planes make as they stand.
+dims: {{planes: P, rows: N, cells: C}}
+inputs: [{{name: src, dims: {{P: P, N: N, C: C}}}}]
+outputs: [{{name: total, dims: {{P: P, N: N}}}}, {{name: product, dims: {{P: P, N: N}}}}, {{name: low, dims: {{P: P, N: N}}}},
+  {{name: high, dims: {{P: P, N: N}}}}]
+dtypes:
+{rows}
+semantics:
+  ranges: {{p: P, n: N, c: C}}
+  steps:
+    - total[p, n] += src[p, n, c]
+    - product[p, n] *= src[p, n, c]
+    - low[p, n] min= src[p, n, c]
+    - high[p, n] max= src[p, n, c]
+"""
+STAND = {
+    "f32": ("f4", ml_dtypes.bfloat16, "f2", "i1", "u1", "i4"),
+    "f64": ("f8", "f4", "i1", "u1", "i4"),
+    "s64": ("i1", "u1", "i4", "i8"),
+}
+NAMES = {
+    "f4": "f32",
+    "f2": "f16",
+    "f8": "f64",
+    "i1": "s8",
+    "u1": "u8",
+    "i4": "s32",
+    "i8": "s64",
+    ml_dtypes.bfloat16: "bf16",
+}
+
+
+def test_rows_of_any_type_are_reduced_as_they_stand(tmp_path: Path) -> None:
+    """Rows that follow one another, that lie a gap apart, or begin anew at a plane, between cells that are none of theirs."""
+    row = "  - {{src: {0}, total: {1}, product: {1}, low: {1}, high: {1}, accumulate: {1}}}"
+    texts = {
+        f"{wide}.yaml": STANDING.format(wide=wide, rows="\n".join(row.format(NAMES[kind], wide) for kind in kinds))
+        for wide, kinds in STAND.items()
+    }
+    library, module = package(texts, tmp_path, "standing_rows")
+    random = np.random.default_rng(11)
+    ops = {op.function: op for op in library.ops}
+    for wide, kinds in STAND.items():
+        name = f"standing_rows{wide}"
+        for isa in serving(module, ops[name]):
+            with instruction_set(module, isa):
+                for length, kind in itertools.product((0, 1, 3, 4, 5, 7, 8, 9, *LENGTHS[2:]), kinds):
+                    planes, rows, gap = ((1, 1, 0), (1, 3, 5), (1, 37, 0), (5, 7, 0), (4, 18, 3))[random.integers(5)]
+                    room = np.full((planes, rows + 2, length + gap), 77).astype(kind)
+                    given = room[:, :rows, :length]
+                    given[...] = 1
+                    exact = given.astype(np.float64)
+                    if length:
+                        given[..., random.integers(length)] = random.integers(1, 5, (planes, rows))
+                        given[..., random.integers(length)] = random.integers(
+                            0 if kind == "u1" else -3, 4, (planes, rows)
+                        )
+                        exact = given.astype(np.float64)
+                        np.testing.assert_array_equal(getattr(module, name)(given)[2:], (exact.min(2), exact.max(2)))
+                    for threads in (1, 3):
+                        found = getattr(module, name)(given, threads=threads)
+                        np.testing.assert_array_equal(
+                            found[:2], (exact.sum(2), exact.prod(2)), str((isa, length, kind))
+                        )
+                    if length and wide == "f64" and kind == "f8":
+                        given[0, rows // 2, random.integers(length)] = np.nan
+                        for one in getattr(module, name)(given):
+                            assert np.isnan(one[0, rows // 2]), (isa, length)
+                            assert np.isnan(one).sum() == 1, (isa, length)

@@ -82,7 +82,7 @@ static void add_backward_f32_0_x_p3_(void *context_, int64_t part_)
                 const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                 const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                    opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+                    opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
                     for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
                         const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                         for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
@@ -92,19 +92,19 @@ static void add_backward_f32_0_x_p3_(void *context_, int64_t part_)
                                     const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
                                     float diff_dst_room_[512];
                                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_, n_, diff_dst_room_);
-                                    sums_0_ = opwright_sum_row_f32(sums_0_, diff_dst_row_, n_);
+                                    sums_0_ = opwright_sum_row_f32_f32(sums_0_, diff_dst_row_, n_);
                                 }
                             }
                         }
                     }
-                    diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] += opwright_sum_of(sums_0_);
+                    diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] += opwright_sum_lanes_f32(sums_0_);
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
                 const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                 const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                    opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
+                    opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
                     for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
                         const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                         for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
@@ -114,12 +114,12 @@ static void add_backward_f32_0_x_p3_(void *context_, int64_t part_)
                                     const int64_t n_ = opwright_min(block_, X_p3__inner_ - x_p3_);
                                     float diff_dst_room_[512];
                                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p3__step_, n_, diff_dst_room_);
-                                    sums_1_ = opwright_sum_row_f32(sums_1_, diff_dst_row_, n_);
+                                    sums_1_ = opwright_sum_row_f32_f32(sums_1_, diff_dst_row_, n_);
                                 }
                             }
                         }
                     }
-                    diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] += opwright_sum_of(sums_1_);
+                    diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] += opwright_sum_lanes_f32(sums_1_);
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
@@ -229,7 +229,7 @@ static void add_backward_f32_0_x_p2_(void *context_, int64_t part_)
                 const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                 const int64_t diff_src_1_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_src_1_X_p1_, &diff_src_1_X_p1__x_p1__at_walk_);
                 for (int64_t x_p1_ = 0; x_p1_ < X_p1__inner_; ++x_p1_) {
-                    opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+                    opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
                     for (int64_t x_p2__row_ = 0; x_p2__row_ < X_p2__rows_; ++x_p2__row_) {
                         const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
@@ -239,12 +239,12 @@ static void add_backward_f32_0_x_p2_(void *context_, int64_t part_)
                                     const int64_t n_ = opwright_min(block_, X_p2__inner_ - x_p2_);
                                     float diff_dst_room_[512];
                                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p2__step_, n_, diff_dst_room_);
-                                    sums_0_ = opwright_sum_row_f32(sums_0_, diff_dst_row_, n_);
+                                    sums_0_ = opwright_sum_row_f32_f32(sums_0_, diff_dst_row_, n_);
                                 }
                             }
                         }
                     }
-                    diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] += opwright_sum_of(sums_0_);
+                    diff_src_1[diff_src_1_X_p0__x_p0__at_ + x_p0_ * diff_src_1_X_p0__step_ + diff_src_1_X_p1__x_p1__at_ + x_p1_ * diff_src_1_X_p1__step_] += opwright_sum_lanes_f32(sums_0_);
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
@@ -328,7 +328,7 @@ static void add_backward_f32_0_x_p1_(void *context_, int64_t part_)
                 const int64_t diff_dst_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_dst_X_p2_, &diff_dst_X_p2__x_p2__at_walk_);
                 const int64_t diff_src_0_X_p2__x_p2__at_ = opwright_walked(x_p2__row_, sizes_->X_p2__rank, sizes_->X_p2__extents, sizes_->diff_src_0_X_p2_, &diff_src_0_X_p2__x_p2__at_walk_);
                 for (int64_t x_p2_ = 0; x_p2_ < X_p2__inner_; ++x_p2_) {
-                    opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+                    opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
                     for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {
                         const int64_t diff_dst_X_p1__x_p1__at_ = opwright_walked(x_p1__row_, sizes_->X_p1__rank, sizes_->X_p1__extents, sizes_->diff_dst_X_p1_, &diff_dst_X_p1__x_p1__at_walk_);
                         for (int64_t x_p3__row_ = 0; x_p3__row_ < X_p3__rows_; ++x_p3__row_) {
@@ -338,12 +338,12 @@ static void add_backward_f32_0_x_p1_(void *context_, int64_t part_)
                                     const int64_t n_ = opwright_min(block_, X_p1__inner_ - x_p1_);
                                     float diff_dst_room_[512];
                                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_), diff_dst_X_p1__step_, n_, diff_dst_room_);
-                                    sums_0_ = opwright_sum_row_f32(sums_0_, diff_dst_row_, n_);
+                                    sums_0_ = opwright_sum_row_f32_f32(sums_0_, diff_dst_row_, n_);
                                 }
                             }
                         }
                     }
-                    diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] += opwright_sum_of(sums_0_);
+                    diff_src_0[diff_src_0_X_p0__x_p0__at_ + x_p0_ * diff_src_0_X_p0__step_ + diff_src_0_X_p2__x_p2__at_ + x_p2_ * diff_src_0_X_p2__step_] += opwright_sum_lanes_f32(sums_0_);
                 }
             }
             for (int64_t x_p1__row_ = 0; x_p1__row_ < X_p1__rows_; ++x_p1__row_) {

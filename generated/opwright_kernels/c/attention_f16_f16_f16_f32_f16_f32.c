@@ -145,8 +145,8 @@ static void attention_f16_f16_f16_f32_f16_f32_1_t(void *context_, int64_t part_)
     const int64_t mask_Q = sizes_->mask_Q;
     const int64_t mask_T = sizes_->mask_T;
     const int64_t is_causal_word_ = sizes_->word_is_causal;
-    const int64_t dtype_word_ = sizes_->word_dtype;
     const int64_t H_rows_ = opwright_rows(sizes_->H_rank, sizes_->H_extents);
+    const int64_t dtype_word_ = sizes_->word_dtype;
     opwright_walk stats_H_h_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t stats_H_step_ = sizes_->stats_H[sizes_->H_rank - 1];
     const int64_t stats_Q = sizes_->stats_Q;
@@ -246,13 +246,13 @@ static void attention_f16_f16_f16_f32_f16_f32_1_t(void *context_, int64_t part_)
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                opwright_lanes sums_0_ = opwright_lanes_of(-INFINITY);
+                opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(-INFINITY);
                 for (int64_t t = 0; t < T; t += block_) {
                     const int64_t n_ = opwright_min(block_, T - t);
                     const float *restrict seen_row_ = seen_rows_ + t_ * T + t;
-                    sums_0_ = opwright_max_row_f32(sums_0_, seen_row_, n_);
+                    sums_0_ = opwright_max_row_f32_f32(sums_0_, seen_row_, n_);
                 }
-                peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_of(sums_0_));
+                peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_lanes_f32(sums_0_));
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 base_of_[t_] = peak_of_[t_] > -INFINITY ? peak_of_[t_] : 0.0f;
@@ -314,21 +314,21 @@ static void attention_f16_f16_f16_f32_f16_f32_1_t(void *context_, int64_t part_)
                 }
             }
             if (1 == 1 && T <= block_ && q_of_[tasks_ - 1] == q_of_[0] + (tasks_ - 1)) {
-                opwright_sum_rows_f16(share + (q_of_[0] * T + h_row__of_[0] * (H_inner_ * (Q * T)) + h_of_[0] * (Q * T)), T, T, tasks_, &total_of_[0]);
+                opwright_sum_rows_f32_f16(share + (q_of_[0] * T + h_row__of_[0] * (H_inner_ * (Q * T)) + h_of_[0] * (Q * T)), T, T, tasks_, &total_of_[0]);
             }
             if (!(1 == 1 && T <= block_ && q_of_[tasks_ - 1] == q_of_[0] + (tasks_ - 1))) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     if (1 == 1 && T <= block_) {
-                        opwright_sum_rows_f16(share + (q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), T, T, 1, &total_of_[t_]);
+                        opwright_sum_rows_f32_f16(share + (q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), T, T, 1, &total_of_[t_]);
                     }
                     if (!(1 == 1 && T <= block_)) {
-                        opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
+                        opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
                         for (int64_t t = 0; t < T; t += block_) {
                             const int64_t n_ = opwright_min(block_, T - t);
                             const opwright_f16 *restrict share_row_ = share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T));
-                            sums_1_ = opwright_sum_row_f16(sums_1_, share_row_, n_);
+                            sums_1_ = opwright_sum_row_f32_f16(sums_1_, share_row_, n_);
                         }
-                        total_of_[t_] += opwright_sum_of(sums_1_);
+                        total_of_[t_] += opwright_sum_lanes_f32(sums_1_);
                     }
                 }
             }

@@ -1202,7 +1202,7 @@ static void batch_norm_inference_backward_f32_0_x(void *context_, int64_t part_)
             }
         }
         call_->diff_gamma[c * diff_gamma_C] = diff_scale / opwright_sqrt_f32(variance[c * variance_C] + (float)epsilon);
-        opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
+        opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
@@ -1210,11 +1210,11 @@ static void batch_norm_inference_backward_f32_0_x(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     float diff_dst_room_[512];
                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-                    sums_1_ = opwright_sum_row_f32(sums_1_, diff_dst_row_, n_);
+                    sums_1_ = opwright_sum_row_f32_f32(sums_1_, diff_dst_row_, n_);
                 }
             }
         }
-        diff_beta_sum_ += opwright_sum_of(sums_1_);
+        diff_beta_sum_ += opwright_sum_lanes_f32(sums_1_);
         float sums_2_[32];
         for (int64_t j_ = 0; j_ < 32; ++j_) {
             sums_2_[j_] = 0.0f;

@@ -623,7 +623,7 @@ static void batch_norm_training_backward_bf16_0_x(void *context_, int64_t part_)
             }
         }
         diff_gamma_sum_ += opwright_sum_of_f32(sums_0_);
-        opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
+        opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
@@ -631,11 +631,11 @@ static void batch_norm_training_backward_bf16_0_x(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     opwright_bf16 diff_dst_room_[512];
                     const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-                    sums_1_ = opwright_sum_row_bf16(sums_1_, diff_dst_row_, n_);
+                    sums_1_ = opwright_sum_row_f32_bf16(sums_1_, diff_dst_row_, n_);
                 }
             }
         }
-        diff_beta_sum_ += opwright_sum_of(sums_1_);
+        diff_beta_sum_ += opwright_sum_lanes_f32(sums_1_);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t diff_src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_src_X, &diff_src_X_x_at_walk_);

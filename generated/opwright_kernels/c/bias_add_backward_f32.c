@@ -42,7 +42,7 @@ static void bias_add_backward_f32_0_x(void *context_, int64_t part_)
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t c = task_;
         float diff_bias_sum_ = 0.0f;
-        opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+        opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
         for (int64_t n = 0; n < N; ++n) {
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
@@ -50,11 +50,11 @@ static void bias_add_backward_f32_0_x(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, X_inner_ - x);
                     float diff_dst_room_[512];
                     const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-                    sums_0_ = opwright_sum_row_f32(sums_0_, diff_dst_row_, n_);
+                    sums_0_ = opwright_sum_row_f32_f32(sums_0_, diff_dst_row_, n_);
                 }
             }
         }
-        diff_bias_sum_ += opwright_sum_of(sums_0_);
+        diff_bias_sum_ += opwright_sum_lanes_f32(sums_0_);
         call_->diff_bias[c * diff_bias_C] = diff_bias_sum_;
     }
 }
@@ -91,7 +91,7 @@ static void bias_add_backward_f32_0_x_pieces(void *context_, int64_t part_)
         int64_t c = first_task_ / pieces_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             float diff_bias_sum_ = 0.0f;
-            opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+            opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
             for (int64_t n = 0; n < N; ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
@@ -99,11 +99,11 @@ static void bias_add_backward_f32_0_x_pieces(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, opwright_share(X_inner_, piece_ + 1, pieces_) - x);
                         float diff_dst_room_[512];
                         const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-                        sums_0_ = opwright_sum_row_f32(sums_0_, diff_dst_row_, n_);
+                        sums_0_ = opwright_sum_row_f32_f32(sums_0_, diff_dst_row_, n_);
                     }
                 }
             }
-            diff_bias_sum_ += opwright_sum_of(sums_0_);
+            diff_bias_sum_ += opwright_sum_lanes_f32(sums_0_);
             ((float *)call_->partials_)[task_] = diff_bias_sum_;
             piece_ += 1;
             if (piece_ == pieces_) {

@@ -100,7 +100,7 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
             total[n] = 0.0f;
         }
         for (int64_t n = 0; n < N; ++n) {
-            opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+            opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
@@ -108,11 +108,11 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         float src_room_[512];
                         const float *restrict src_row_ = opwright_row_f32(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                        sums_0_ = opwright_sum_row_f32(sums_0_, src_row_, n_);
+                        sums_0_ = opwright_sum_row_f32_f32(sums_0_, src_row_, n_);
                     }
                 }
             }
-            total[n] += opwright_sum_of(sums_0_);
+            total[n] += opwright_sum_lanes_f32(sums_0_);
         }
         for (int64_t n = 0; n < N; ++n) {
             mean[n] = total[n] / ((float)C / (float)G * (float)X_cells_);
@@ -328,7 +328,7 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
                 diff_beta_sum_[g * k_end_0_ + k] = 0.0f;
             }
             for (int64_t k = 0; k < k_end_0_; ++k) {
-                opwright_lanes sums_5_ = opwright_lanes_of(0.0f);
+                opwright_lanes_f32 sums_5_ = opwright_lanes_of_f32(0.0f);
                 for (int64_t n = 0; n < N; ++n) {
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                         const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
@@ -336,11 +336,11 @@ static void group_norm_backward_f32_0_x(void *context_, int64_t part_)
                             const int64_t n_ = opwright_min(block_, X_inner_ - x);
                             float diff_dst_room_[512];
                             const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + (g * k_end_0_ + k) * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
-                            sums_5_ = opwright_sum_row_f32(sums_5_, diff_dst_row_, n_);
+                            sums_5_ = opwright_sum_row_f32_f32(sums_5_, diff_dst_row_, n_);
                         }
                     }
                 }
-                diff_beta_sum_[g * k_end_0_ + k] += opwright_sum_of(sums_5_);
+                diff_beta_sum_[g * k_end_0_ + k] += opwright_sum_lanes_f32(sums_5_);
             }
         }
     }

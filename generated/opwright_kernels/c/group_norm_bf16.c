@@ -74,7 +74,7 @@ static void group_norm_bf16_0_x(void *context_, int64_t part_)
             float spread = 0.0f;
             float variance_sum_ = 0.0f;
             float shared_0_ = 0.0f;
-            opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+            opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
             for (int64_t k = 0; k < k_end_0_; ++k) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
@@ -82,11 +82,11 @@ static void group_norm_bf16_0_x(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, X_inner_ - x);
                         opwright_bf16 src_room_[512];
                         const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (n * src_N + (g * k_end_0_ + k) * src_C + src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
-                        sums_0_ = opwright_sum_row_bf16(sums_0_, src_row_, n_);
+                        sums_0_ = opwright_sum_row_f32_bf16(sums_0_, src_row_, n_);
                     }
                 }
             }
-            total += opwright_sum_of(sums_0_);
+            total += opwright_sum_lanes_f32(sums_0_);
             mean_sum_ = total / ((float)C / (float)G * (float)X_cells_);
             float sums_1_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {

@@ -572,17 +572,17 @@ static void layer_norm_backward_bf16_1_b(void *context_, int64_t part_)
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (!diff_beta_absent_) {
                     diff_beta_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] = 0.0f;
-                    opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
+                    opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
                     for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
                         const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
                         for (int64_t b = 0; b < B_inner_; b += block_) {
                             const int64_t n_ = opwright_min(block_, B_inner_ - b);
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at__of_[t_] + c_of_[t_] * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
-                            sums_1_ = opwright_sum_row_bf16(sums_1_, diff_dst_row_, n_);
+                            sums_1_ = opwright_sum_row_f32_bf16(sums_1_, diff_dst_row_, n_);
                         }
                     }
-                    diff_beta_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] += opwright_sum_of(sums_1_);
+                    diff_beta_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] += opwright_sum_lanes_f32(sums_1_);
                 }
             }
         }

@@ -102,25 +102,25 @@ static void layer_norm_bf16_f32_f32_bf16_f32_f32_0_c(void *context_, int64_t par
                 }
             }
             if (C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_ && b_of_[tasks_ - 1] == b_of_[0] + (tasks_ - 1)) {
-                opwright_sum_rows_bf16(src + (src_B_b_at__of_[0] + b_of_[0] * src_B_step_), src_B_step_, C_inner_, tasks_, &total_of_[0]);
+                opwright_sum_rows_f32_bf16(src + (src_B_b_at__of_[0] + b_of_[0] * src_B_step_), src_B_step_, C_inner_, tasks_, &total_of_[0]);
             }
             if (!(C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_ && b_of_[tasks_ - 1] == b_of_[0] + (tasks_ - 1))) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     if (C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_) {
-                        opwright_sum_rows_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_), src_B_step_, C_inner_, 1, &total_of_[t_]);
+                        opwright_sum_rows_f32_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_), src_B_step_, C_inner_, 1, &total_of_[t_]);
                     }
                     if (!(C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_)) {
-                        opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+                        opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
                         for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                             const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                             for (int64_t c = 0; c < C_inner_; c += block_) {
                                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
                                 opwright_bf16 src_room_[512];
                                 const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                                sums_0_ = opwright_sum_row_bf16(sums_0_, src_row_, n_);
+                                sums_0_ = opwright_sum_row_f32_bf16(sums_0_, src_row_, n_);
                             }
                         }
-                        total_of_[t_] += opwright_sum_of(sums_0_);
+                        total_of_[t_] += opwright_sum_lanes_f32(sums_0_);
                     }
                 }
             }

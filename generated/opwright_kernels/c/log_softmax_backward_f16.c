@@ -324,22 +324,22 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
                 }
             }
             if (diff_dst_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1)) {
-                opwright_sum_rows_f16(diff_dst + (diff_dst_B_b_at__of_[0] + b_of_[0] * diff_dst_B_step_ + diff_dst_A_a_at__of_[0] + a_of_[0] * diff_dst_A_step_), diff_dst_A_step_, C, tasks_, &total_of_[0]);
+                opwright_sum_rows_f32_f16(diff_dst + (diff_dst_B_b_at__of_[0] + b_of_[0] * diff_dst_B_step_ + diff_dst_A_a_at__of_[0] + a_of_[0] * diff_dst_A_step_), diff_dst_A_step_, C, tasks_, &total_of_[0]);
             }
             if (!(diff_dst_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1))) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     if (diff_dst_C == 1 && C <= block_) {
-                        opwright_sum_rows_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_A_step_, C, 1, &total_of_[t_]);
+                        opwright_sum_rows_f32_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_A_step_, C, 1, &total_of_[t_]);
                     }
                     if (!(diff_dst_C == 1 && C <= block_)) {
-                        opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+                        opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
                         for (int64_t c = 0; c < C; c += block_) {
                             const int64_t n_ = opwright_min(block_, C - c);
                             opwright_f16 diff_dst_room_[512];
                             const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                            sums_0_ = opwright_sum_row_f16(sums_0_, diff_dst_row_, n_);
+                            sums_0_ = opwright_sum_row_f32_f16(sums_0_, diff_dst_row_, n_);
                         }
-                        total_of_[t_] += opwright_sum_of(sums_0_);
+                        total_of_[t_] += opwright_sum_lanes_f32(sums_0_);
                     }
                 }
             }

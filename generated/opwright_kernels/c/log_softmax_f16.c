@@ -413,15 +413,15 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
     const int64_t src_C = sizes_->src_C;
     opwright_walk src_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
+    const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
+    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
     opwright_walk dst_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_A_step_ = sizes_->dst_A[sizes_->A_rank - 1];
-    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
-    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
-    const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t block_ = 512;
     const int64_t total_ = B_rows_ * B_inner_ * A_rows_ * A_inner_;
     const int64_t first_task_ = opwright_share(total_, part_, parts_);
@@ -469,18 +469,28 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                opwright_lanes sums_0_ = opwright_lanes_of(-INFINITY);
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    opwright_f16 src_room_[512];
-                    const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
-                    sums_0_ = opwright_max_row_f16(sums_0_, src_row_, n_);
+            if (src_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1)) {
+                opwright_max_rows_f32_f16(src + (src_B_b_at__of_[0] + b_of_[0] * src_B_step_ + src_A_a_at__of_[0] + a_of_[0] * src_A_step_), src_A_step_, C, tasks_, &peak_of_[0]);
+            }
+            if (!(src_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1))) {
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    if (src_C == 1 && C <= block_) {
+                        opwright_max_rows_f32_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_A_step_, C, 1, &peak_of_[t_]);
+                    }
+                    if (!(src_C == 1 && C <= block_)) {
+                        opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(-INFINITY);
+                        for (int64_t c = 0; c < C; c += block_) {
+                            const int64_t n_ = opwright_min(block_, C - c);
+                            opwright_f16 src_room_[512];
+                            const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                            sums_0_ = opwright_max_row_f32_f16(sums_0_, src_row_, n_);
+                        }
+                        peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_lanes_f32(sums_0_));
+                    }
                 }
-                peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_of(sums_0_));
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
+                opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     float wide_0_[512];
@@ -491,9 +501,9 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                         made_0_[i_] = wide_0_[i_] - same_0_;
                     }
                     opwright_exp_row_f32(made_0_, n_);
-                    sums_1_ = opwright_sum_row_f32(sums_1_, made_0_, n_);
+                    sums_1_ = opwright_sum_row_f32_f32(sums_1_, made_0_, n_);
                 }
-                total_of_[t_] += opwright_sum_of(sums_1_);
+                total_of_[t_] += opwright_sum_lanes_f32(sums_1_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 shared_0__of_[t_] = opwright_log_f32(total_of_[t_]);

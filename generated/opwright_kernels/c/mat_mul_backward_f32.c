@@ -61,7 +61,7 @@ static void mat_mul_backward_f32_0_n_p1_(void *context_, int64_t part_)
     for (int64_t task_ = opwright_share(total_, part_, parts_); task_ < end_task_; ++task_) {
         const int64_t n_p0_ = task_;
         diff_bias_sum_[n_p0_] = 0.0f;
-        opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+        opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
         for (int64_t b_p0__row_ = 0; b_p0__row_ < B_p0__rows_; ++b_p0__row_) {
             const int64_t diff_dst_B_p0__b_p0__at_ = opwright_walked(b_p0__row_, sizes_->B_p0__rank, sizes_->B_p0__extents, sizes_->diff_dst_B_p0_, &diff_dst_B_p0__b_p0__at_walk_);
             for (int64_t b_p0_ = 0; b_p0_ < B_p0__inner_; ++b_p0_) {
@@ -79,7 +79,7 @@ static void mat_mul_backward_f32_0_n_p1_(void *context_, int64_t part_)
                                                 const int64_t n_ = opwright_min(block_, N_p1_ - n_p1_);
                                                 float diff_dst_room_[512];
                                                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_p0__b_p0__at_ + b_p0_ * diff_dst_B_p0__step_ + diff_dst_B_p1__b_p1__at_ + b_p1_ * diff_dst_B_p1__step_ + diff_dst_B_p2__b_p2__at_ + b_p2_ * diff_dst_B_p2__step_ + diff_dst_B_p3__b_p3__at_ + b_p3_ * diff_dst_B_p3__step_ + m * diff_dst_M + n_p0_ * diff_dst_N_p0_ + n_p1_ * diff_dst_N_p1_), diff_dst_N_p1_, n_, diff_dst_room_);
-                                                sums_0_ = opwright_sum_row_f32(sums_0_, diff_dst_row_, n_);
+                                                sums_0_ = opwright_sum_row_f32_f32(sums_0_, diff_dst_row_, n_);
                                             }
                                         }
                                     }
@@ -90,7 +90,7 @@ static void mat_mul_backward_f32_0_n_p1_(void *context_, int64_t part_)
                 }
             }
         }
-        diff_bias_sum_[n_p0_] += opwright_sum_of(sums_0_);
+        diff_bias_sum_[n_p0_] += opwright_sum_lanes_f32(sums_0_);
     }
 }
 

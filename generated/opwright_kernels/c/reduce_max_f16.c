@@ -34,10 +34,10 @@ static void reduce_max_f16_0_r(void *context_, int64_t part_)
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
     opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
-    opwright_walk dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
-    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
+    opwright_walk dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
     const int64_t block_ = src_R_step_ == 1 ? 1073741824 : opwright_apart(src_R_step_, 1);
     const int64_t R_cells_ = R_rows_ * R_inner_;
     const int64_t total_ = K_rows_ * K_inner_;
@@ -64,18 +64,28 @@ static void reduce_max_f16_0_r(void *context_, int64_t part_)
                     k_row_ += 1;
                 }
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                opwright_lanes sums_0_ = opwright_lanes_of(-INFINITY);
-                for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
-                    const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
-                    for (int64_t r = 0; r < R_inner_; r += block_) {
-                        const int64_t n_ = opwright_min(block_, R_inner_ - r);
-                        opwright_f16 src_room_[512];
-                        const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
-                        sums_0_ = opwright_max_row_f16(sums_0_, src_row_, n_);
+            if (R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_ && k_of_[tasks_ - 1] == k_of_[0] + (tasks_ - 1)) {
+                opwright_max_rows_f32_f16(src + (src_K_k_at__of_[0] + k_of_[0] * src_K_step_), src_K_step_, R_inner_, tasks_, &dst_sum__of_[0]);
+            }
+            if (!(R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_ && k_of_[tasks_ - 1] == k_of_[0] + (tasks_ - 1))) {
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    if (R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_) {
+                        opwright_max_rows_f32_f16(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_), src_K_step_, R_inner_, 1, &dst_sum__of_[t_]);
+                    }
+                    if (!(R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_)) {
+                        opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(-INFINITY);
+                        for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+                            const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
+                            for (int64_t r = 0; r < R_inner_; r += block_) {
+                                const int64_t n_ = opwright_min(block_, R_inner_ - r);
+                                opwright_f16 src_room_[512];
+                                const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
+                                sums_0_ = opwright_max_row_f32_f16(sums_0_, src_row_, n_);
+                            }
+                        }
+                        dst_sum__of_[t_] = opwright_max_so_far_f32(dst_sum__of_[t_], opwright_max_lanes_f32(sums_0_));
                     }
                 }
-                dst_sum__of_[t_] = opwright_max_so_far_f32(dst_sum__of_[t_], opwright_max_of(sums_0_));
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 dst[dst_K_k_at__of_[t_] + k_of_[t_] * dst_K_step_] = opwright_to_f16(dst_sum__of_[t_]);
@@ -120,17 +130,17 @@ static void reduce_max_f16_0_r_pieces(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
             float dst_sum_ = -INFINITY;
-            opwright_lanes sums_0_ = opwright_lanes_of(-INFINITY);
+            opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(-INFINITY);
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                 for (int64_t r = opwright_share(R_inner_, piece_, pieces_); r < opwright_share(R_inner_, piece_ + 1, pieces_); r += block_) {
                     const int64_t n_ = opwright_min(block_, opwright_share(R_inner_, piece_ + 1, pieces_) - r);
                     opwright_f16 src_room_[512];
                     const opwright_f16 *restrict src_row_ = opwright_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
-                    sums_0_ = opwright_max_row_f16(sums_0_, src_row_, n_);
+                    sums_0_ = opwright_max_row_f32_f16(sums_0_, src_row_, n_);
                 }
             }
-            dst_sum_ = opwright_max_so_far_f32(dst_sum_, opwright_max_of(sums_0_));
+            dst_sum_ = opwright_max_so_far_f32(dst_sum_, opwright_max_lanes_f32(sums_0_));
             ((float *)call_->partials_)[task_] = dst_sum_;
             piece_ += 1;
             if (piece_ == pieces_) {

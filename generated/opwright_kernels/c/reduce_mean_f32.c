@@ -66,25 +66,25 @@ static void reduce_mean_f32_0_r(void *context_, int64_t part_)
                 }
             }
             if (R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_ && k_of_[tasks_ - 1] == k_of_[0] + (tasks_ - 1)) {
-                opwright_sum_rows_f32(src + (src_K_k_at__of_[0] + k_of_[0] * src_K_step_), src_K_step_, R_inner_, tasks_, &total_of_[0]);
+                opwright_sum_rows_f32_f32(src + (src_K_k_at__of_[0] + k_of_[0] * src_K_step_), src_K_step_, R_inner_, tasks_, &total_of_[0]);
             }
             if (!(R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_ && k_of_[tasks_ - 1] == k_of_[0] + (tasks_ - 1))) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     if (R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_) {
-                        opwright_sum_rows_f32(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_), src_K_step_, R_inner_, 1, &total_of_[t_]);
+                        opwright_sum_rows_f32_f32(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_), src_K_step_, R_inner_, 1, &total_of_[t_]);
                     }
                     if (!(R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_)) {
-                        opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+                        opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
                         for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                             const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                             for (int64_t r = 0; r < R_inner_; r += block_) {
                                 const int64_t n_ = opwright_min(block_, R_inner_ - r);
                                 float src_room_[512];
                                 const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
-                                sums_0_ = opwright_sum_row_f32(sums_0_, src_row_, n_);
+                                sums_0_ = opwright_sum_row_f32_f32(sums_0_, src_row_, n_);
                             }
                         }
-                        total_of_[t_] += opwright_sum_of(sums_0_);
+                        total_of_[t_] += opwright_sum_lanes_f32(sums_0_);
                     }
                 }
             }
@@ -131,17 +131,17 @@ static void reduce_mean_f32_0_r_pieces(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
             float total = 0.0f;
-            opwright_lanes sums_0_ = opwright_lanes_of(0.0f);
+            opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                 for (int64_t r = opwright_share(R_inner_, piece_, pieces_); r < opwright_share(R_inner_, piece_ + 1, pieces_); r += block_) {
                     const int64_t n_ = opwright_min(block_, opwright_share(R_inner_, piece_ + 1, pieces_) - r);
                     float src_room_[512];
                     const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
-                    sums_0_ = opwright_sum_row_f32(sums_0_, src_row_, n_);
+                    sums_0_ = opwright_sum_row_f32_f32(sums_0_, src_row_, n_);
                 }
             }
-            total += opwright_sum_of(sums_0_);
+            total += opwright_sum_lanes_f32(sums_0_);
             ((float *)call_->partials_)[task_] = total;
             piece_ += 1;
             if (piece_ == pieces_) {

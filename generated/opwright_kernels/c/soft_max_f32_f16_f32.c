@@ -491,11 +491,11 @@ static void soft_max_f32_f16_f32_0_c(void *context_, int64_t part_)
     const int64_t src_C = sizes_->src_C;
     opwright_walk src_A_a_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_A_step_ = sizes_->src_A[sizes_->A_rank - 1];
-    const int64_t mode_word_ = sizes_->word_mode;
     const int64_t A_rows_ = opwright_rows(sizes_->A_rank, sizes_->A_extents);
     const int64_t A_inner_ = sizes_->A_extents[sizes_->A_rank - 1];
     const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t mode_word_ = sizes_->word_mode;
     opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];
     const int64_t dst_C = sizes_->dst_C;
@@ -562,15 +562,25 @@ static void soft_max_f32_f16_f32_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                opwright_lanes sums_0_ = opwright_lanes_of(-INFINITY);
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    float src_room_[512];
-                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
-                    sums_0_ = opwright_max_row_f32(sums_0_, src_row_, n_);
+            if (src_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1)) {
+                opwright_max_rows_f32_f32(src + (src_B_b_at__of_[0] + b_of_[0] * src_B_step_ + src_A_a_at__of_[0] + a_of_[0] * src_A_step_), src_A_step_, C, tasks_, &peak_of_[0]);
+            }
+            if (!(src_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1))) {
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    if (src_C == 1 && C <= block_) {
+                        opwright_max_rows_f32_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_A_step_, C, 1, &peak_of_[t_]);
+                    }
+                    if (!(src_C == 1 && C <= block_)) {
+                        opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(-INFINITY);
+                        for (int64_t c = 0; c < C; c += block_) {
+                            const int64_t n_ = opwright_min(block_, C - c);
+                            float src_room_[512];
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                            sums_0_ = opwright_max_row_f32_f32(sums_0_, src_row_, n_);
+                        }
+                        peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_lanes_f32(sums_0_));
+                    }
                 }
-                peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_of(sums_0_));
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (mode_word_ == 0) {
@@ -595,13 +605,13 @@ static void soft_max_f32_f16_f32_0_c(void *context_, int64_t part_)
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                opwright_lanes sums_1_ = opwright_lanes_of(0.0f);
+                opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
                 for (int64_t c = 0; c < C; c += block_) {
                     const int64_t n_ = opwright_min(block_, C - c);
                     const float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
-                    sums_1_ = opwright_sum_row_f32(sums_1_, shared_0__row_, n_);
+                    sums_1_ = opwright_sum_row_f32_f32(sums_1_, shared_0__row_, n_);
                 }
-                total_of_[t_] += opwright_sum_of(sums_1_);
+                total_of_[t_] += opwright_sum_lanes_f32(sums_1_);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (mode_word_ == 0) {

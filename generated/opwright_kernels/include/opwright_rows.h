@@ -6179,26 +6179,26 @@ static inline void opwright_end_8(void *to, const void *from, int64_t cells)
 #if defined(__AVX512F__)
 typedef struct {
     __m512 low, high;
-} opwright_lanes;
+} opwright_lanes_f32;
 #elif defined(__AVX2__)
 typedef struct {
     __m256 of[4];
-} opwright_lanes;
+} opwright_lanes_f32;
 #else
 typedef struct {
     float of[32];
-} opwright_lanes;
+} opwright_lanes_f32;
 #endif
 
-static inline opwright_lanes opwright_lanes_of(float x)
+static inline opwright_lanes_f32 opwright_lanes_of_f32(float x)
 {
 #if defined(__AVX512F__)
-    return (opwright_lanes){_mm512_set1_ps(x), _mm512_set1_ps(x)};
+    return (opwright_lanes_f32){_mm512_set1_ps(x), _mm512_set1_ps(x)};
 #elif defined(__AVX2__)
     const __m256 all = _mm256_set1_ps(x);
-    return (opwright_lanes){ {all, all, all, all} };
+    return (opwright_lanes_f32){ {all, all, all, all} };
 #else
-    opwright_lanes all;
+    opwright_lanes_f32 all;
     for (int i = 0; i < 32; ++i) {
         all.of[i] = x;
     }
@@ -6208,214 +6208,214 @@ static inline opwright_lanes opwright_lanes_of(float x)
 
 #if defined(__AVX512F__)
 // f32: 16 cells as f32, or some of them and zeros.
-static inline __m512 opwright_wide_f32(const float *cells, __mmask16 some)
+static inline __m512 opwright_wide_f32_f32(const float *cells, __mmask16 some)
 {
     return _mm512_maskz_loadu_ps(some, cells);
 }
 #elif defined(__AVX2__)
-static inline __m256 opwright_wide_f32(const float *cells)
+static inline __m256 opwright_wide_f32_f32(const float *cells)
 {
     return _mm256_loadu_ps(cells);
 }
 
 // The cells of a row of n from `at` on, at most 8: no other is read. Sums of 4096 rows of 197 f32 take 0.57 of the time of
 // the last cells one by one (AMD EPYC Zen 3, gcc 12.2).
-static inline __m256 opwright_some_f32(const float *row, int64_t at, int64_t n)
+static inline __m256 opwright_some_f32_f32(const float *row, int64_t at, int64_t n)
 {
     return opwright_rest_f32(row + at, n - at);
 }
 #endif
 
-static inline opwright_lanes opwright_sum_row_f32(opwright_lanes sums, const float *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_sum_row_f32_f32(opwright_lanes_f32 sums, const float *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_f32(row + i, 0xffff), high = opwright_wide_f32(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_f32(row + i, 0xffff), high = opwright_wide_f32_f32(row + i + 16, 0xffff);
         sums.low = _mm512_add_ps(low, sums.low);
         sums.high = _mm512_add_ps(high, sums.high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_f32(row + i, begin), high = opwright_wide_f32(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_f32(row + i, begin), high = opwright_wide_f32_f32(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_add_ps(low, sums.low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_add_ps(high, sums.high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_f32(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_f32(row + i + 8 * j);
             sums.of[j] = _mm256_add_ps(cells, sums.of[j]);
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_f32(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_add_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_f32(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_add_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_f32(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_add_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_f32(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_add_ps(cells, sums.of[3]), some);
     }
 #else
     for (; i < n; ++i) {
         float *const sum = &sums.of[i % 32];
-        const float cell = row[i];
+        const float cell = (float)row[i];
         *sum = cell + *sum;
     }
 #endif
     return sums;
 }
 
-static inline opwright_lanes opwright_product_row_f32(opwright_lanes sums, const float *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_product_row_f32_f32(opwright_lanes_f32 sums, const float *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_f32(row + i, 0xffff), high = opwright_wide_f32(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_f32(row + i, 0xffff), high = opwright_wide_f32_f32(row + i + 16, 0xffff);
         sums.low = _mm512_mul_ps(low, sums.low);
         sums.high = _mm512_mul_ps(high, sums.high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_f32(row + i, begin), high = opwright_wide_f32(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_f32(row + i, begin), high = opwright_wide_f32_f32(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mul_ps(low, sums.low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mul_ps(high, sums.high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_f32(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_f32(row + i + 8 * j);
             sums.of[j] = _mm256_mul_ps(cells, sums.of[j]);
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_f32(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_mul_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_f32(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_mul_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_f32(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_mul_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_f32(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_mul_ps(cells, sums.of[3]), some);
     }
 #else
     for (; i < n; ++i) {
         float *const sum = &sums.of[i % 32];
-        const float cell = row[i];
+        const float cell = (float)row[i];
         *sum = cell * *sum;
     }
 #endif
     return sums;
 }
 
-static inline opwright_lanes opwright_max_row_f32(opwright_lanes sums, const float *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_max_row_f32_f32(opwright_lanes_f32 sums, const float *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_f32(row + i, 0xffff), high = opwright_wide_f32(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_f32(row + i, 0xffff), high = opwright_wide_f32_f32(row + i + 16, 0xffff);
         sums.low = _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
         sums.high = _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_f32(row + i, begin), high = opwright_wide_f32(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_f32(row + i, begin), high = opwright_wide_f32_f32(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_f32(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_f32(row + i + 8 * j);
             sums.of[j] = _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_f32(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_f32(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_f32(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_f32(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else
     for (; i < n; ++i) {
         float *const sum = &sums.of[i % 32];
-        const float cell = row[i];
+        const float cell = (float)row[i];
         *sum = opwright_pick_f32((cell > *sum) | (cell != cell), cell, *sum);
     }
 #endif
     return sums;
 }
 
-static inline opwright_lanes opwright_min_row_f32(opwright_lanes sums, const float *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_min_row_f32_f32(opwright_lanes_f32 sums, const float *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_f32(row + i, 0xffff), high = opwright_wide_f32(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_f32(row + i, 0xffff), high = opwright_wide_f32_f32(row + i + 16, 0xffff);
         sums.low = _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
         sums.high = _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_f32(row + i, begin), high = opwright_wide_f32(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_f32(row + i, begin), high = opwright_wide_f32_f32(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_f32(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_f32(row + i + 8 * j);
             sums.of[j] = _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_f32(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_f32(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_f32(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_f32(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else
     for (; i < n; ++i) {
         float *const sum = &sums.of[i % 32];
-        const float cell = row[i];
+        const float cell = (float)row[i];
         *sum = opwright_pick_f32((cell < *sum) | (cell != cell), cell, *sum);
     }
 #endif
@@ -6424,72 +6424,72 @@ static inline opwright_lanes opwright_min_row_f32(opwright_lanes sums, const flo
 
 #if defined(__AVX512F__)
 // bf16: 16 cells as f32, or some of them and zeros.
-static inline __m512 opwright_wide_bf16(const opwright_bf16 *cells, __mmask16 some)
+static inline __m512 opwright_wide_f32_bf16(const opwright_bf16 *cells, __mmask16 some)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(some, cells)), 16));
 }
 #elif defined(__AVX2__)
-static inline __m256 opwright_wide_bf16(const opwright_bf16 *cells)
+static inline __m256 opwright_wide_f32_bf16(const opwright_bf16 *cells)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)cells)), 16));
 }
 
 // The cells of a row of n from `at` on, at most 8: no other is read. Sums of 4096 rows of 197 f32 take 0.57 of the time of
 // the last cells one by one (AMD EPYC Zen 3, gcc 12.2).
-static inline __m256 opwright_some_bf16(const opwright_bf16 *row, int64_t at, int64_t n)
+static inline __m256 opwright_some_f32_bf16(const opwright_bf16 *row, int64_t at, int64_t n)
 {
     if (at + 8 <= n) {
-        return opwright_wide_bf16(row + at);
+        return opwright_wide_f32_bf16(row + at);
     }
     if (n >= 8) { // the last 8, whose first ones are passed by
         const __m256i lanes = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int32_t)(at + 8 - n)));
-        return _mm256_permutevar8x32_ps(opwright_wide_bf16(row + n - 8), lanes);
+        return _mm256_permutevar8x32_ps(opwright_wide_f32_bf16(row + n - 8), lanes);
     }
     opwright_bf16 room[8] = {0};
     for (int64_t i = at; i < n; ++i) {
         room[i - at] = row[i];
     }
-    return opwright_wide_bf16(room);
+    return opwright_wide_f32_bf16(room);
 }
 #endif
 
-static inline opwright_lanes opwright_sum_row_bf16(opwright_lanes sums, const opwright_bf16 *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_sum_row_f32_bf16(opwright_lanes_f32 sums, const opwright_bf16 *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_bf16(row + i, 0xffff), high = opwright_wide_bf16(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_bf16(row + i, 0xffff), high = opwright_wide_f32_bf16(row + i + 16, 0xffff);
         sums.low = _mm512_add_ps(low, sums.low);
         sums.high = _mm512_add_ps(high, sums.high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_bf16(row + i, begin), high = opwright_wide_bf16(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_bf16(row + i, begin), high = opwright_wide_f32_bf16(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_add_ps(low, sums.low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_add_ps(high, sums.high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_bf16(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_bf16(row + i + 8 * j);
             sums.of[j] = _mm256_add_ps(cells, sums.of[j]);
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_bf16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_bf16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_add_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_bf16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_bf16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_add_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_bf16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_bf16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_add_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_bf16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_bf16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_add_ps(cells, sums.of[3]), some);
     }
 #else
@@ -6502,43 +6502,43 @@ static inline opwright_lanes opwright_sum_row_bf16(opwright_lanes sums, const op
     return sums;
 }
 
-static inline opwright_lanes opwright_product_row_bf16(opwright_lanes sums, const opwright_bf16 *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_product_row_f32_bf16(opwright_lanes_f32 sums, const opwright_bf16 *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_bf16(row + i, 0xffff), high = opwright_wide_bf16(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_bf16(row + i, 0xffff), high = opwright_wide_f32_bf16(row + i + 16, 0xffff);
         sums.low = _mm512_mul_ps(low, sums.low);
         sums.high = _mm512_mul_ps(high, sums.high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_bf16(row + i, begin), high = opwright_wide_bf16(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_bf16(row + i, begin), high = opwright_wide_f32_bf16(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mul_ps(low, sums.low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mul_ps(high, sums.high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_bf16(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_bf16(row + i + 8 * j);
             sums.of[j] = _mm256_mul_ps(cells, sums.of[j]);
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_bf16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_bf16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_mul_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_bf16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_bf16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_mul_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_bf16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_bf16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_mul_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_bf16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_bf16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_mul_ps(cells, sums.of[3]), some);
     }
 #else
@@ -6551,43 +6551,43 @@ static inline opwright_lanes opwright_product_row_bf16(opwright_lanes sums, cons
     return sums;
 }
 
-static inline opwright_lanes opwright_max_row_bf16(opwright_lanes sums, const opwright_bf16 *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_max_row_f32_bf16(opwright_lanes_f32 sums, const opwright_bf16 *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_bf16(row + i, 0xffff), high = opwright_wide_bf16(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_bf16(row + i, 0xffff), high = opwright_wide_f32_bf16(row + i + 16, 0xffff);
         sums.low = _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
         sums.high = _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_bf16(row + i, begin), high = opwright_wide_bf16(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_bf16(row + i, begin), high = opwright_wide_f32_bf16(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_bf16(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_bf16(row + i + 8 * j);
             sums.of[j] = _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_bf16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_bf16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_bf16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_bf16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_bf16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_bf16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_bf16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_bf16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else
@@ -6600,43 +6600,43 @@ static inline opwright_lanes opwright_max_row_bf16(opwright_lanes sums, const op
     return sums;
 }
 
-static inline opwright_lanes opwright_min_row_bf16(opwright_lanes sums, const opwright_bf16 *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_min_row_f32_bf16(opwright_lanes_f32 sums, const opwright_bf16 *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_bf16(row + i, 0xffff), high = opwright_wide_bf16(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_bf16(row + i, 0xffff), high = opwright_wide_f32_bf16(row + i + 16, 0xffff);
         sums.low = _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
         sums.high = _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_bf16(row + i, begin), high = opwright_wide_bf16(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_bf16(row + i, begin), high = opwright_wide_f32_bf16(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_bf16(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_bf16(row + i + 8 * j);
             sums.of[j] = _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_bf16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_bf16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_bf16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_bf16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_bf16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_bf16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_bf16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_bf16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else
@@ -6651,72 +6651,72 @@ static inline opwright_lanes opwright_min_row_bf16(opwright_lanes sums, const op
 
 #if defined(__AVX512F__)
 // f16: 16 cells as f32, or some of them and zeros.
-static inline __m512 opwright_wide_f16(const opwright_f16 *cells, __mmask16 some)
+static inline __m512 opwright_wide_f32_f16(const opwright_f16 *cells, __mmask16 some)
 {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(some, cells));
 }
 #elif defined(__AVX2__)
-static inline __m256 opwright_wide_f16(const opwright_f16 *cells)
+static inline __m256 opwright_wide_f32_f16(const opwright_f16 *cells)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const void *)cells));
 }
 
 // The cells of a row of n from `at` on, at most 8: no other is read. Sums of 4096 rows of 197 f32 take 0.57 of the time of
 // the last cells one by one (AMD EPYC Zen 3, gcc 12.2).
-static inline __m256 opwright_some_f16(const opwright_f16 *row, int64_t at, int64_t n)
+static inline __m256 opwright_some_f32_f16(const opwright_f16 *row, int64_t at, int64_t n)
 {
     if (at + 8 <= n) {
-        return opwright_wide_f16(row + at);
+        return opwright_wide_f32_f16(row + at);
     }
     if (n >= 8) { // the last 8, whose first ones are passed by
         const __m256i lanes = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int32_t)(at + 8 - n)));
-        return _mm256_permutevar8x32_ps(opwright_wide_f16(row + n - 8), lanes);
+        return _mm256_permutevar8x32_ps(opwright_wide_f32_f16(row + n - 8), lanes);
     }
     opwright_f16 room[8] = {0};
     for (int64_t i = at; i < n; ++i) {
         room[i - at] = row[i];
     }
-    return opwright_wide_f16(room);
+    return opwright_wide_f32_f16(room);
 }
 #endif
 
-static inline opwright_lanes opwright_sum_row_f16(opwright_lanes sums, const opwright_f16 *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_sum_row_f32_f16(opwright_lanes_f32 sums, const opwright_f16 *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_f16(row + i, 0xffff), high = opwright_wide_f16(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_f16(row + i, 0xffff), high = opwright_wide_f32_f16(row + i + 16, 0xffff);
         sums.low = _mm512_add_ps(low, sums.low);
         sums.high = _mm512_add_ps(high, sums.high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_f16(row + i, begin), high = opwright_wide_f16(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_f16(row + i, begin), high = opwright_wide_f32_f16(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_add_ps(low, sums.low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_add_ps(high, sums.high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_f16(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_f16(row + i + 8 * j);
             sums.of[j] = _mm256_add_ps(cells, sums.of[j]);
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_f16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_add_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_f16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_add_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_f16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_add_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_f16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_add_ps(cells, sums.of[3]), some);
     }
 #else
@@ -6729,43 +6729,43 @@ static inline opwright_lanes opwright_sum_row_f16(opwright_lanes sums, const opw
     return sums;
 }
 
-static inline opwright_lanes opwright_product_row_f16(opwright_lanes sums, const opwright_f16 *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_product_row_f32_f16(opwright_lanes_f32 sums, const opwright_f16 *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_f16(row + i, 0xffff), high = opwright_wide_f16(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_f16(row + i, 0xffff), high = opwright_wide_f32_f16(row + i + 16, 0xffff);
         sums.low = _mm512_mul_ps(low, sums.low);
         sums.high = _mm512_mul_ps(high, sums.high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_f16(row + i, begin), high = opwright_wide_f16(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_f16(row + i, begin), high = opwright_wide_f32_f16(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mul_ps(low, sums.low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mul_ps(high, sums.high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_f16(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_f16(row + i + 8 * j);
             sums.of[j] = _mm256_mul_ps(cells, sums.of[j]);
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_f16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_mul_ps(cells, sums.of[0]), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_f16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_mul_ps(cells, sums.of[1]), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_f16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_mul_ps(cells, sums.of[2]), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_f16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_mul_ps(cells, sums.of[3]), some);
     }
 #else
@@ -6778,43 +6778,43 @@ static inline opwright_lanes opwright_product_row_f16(opwright_lanes sums, const
     return sums;
 }
 
-static inline opwright_lanes opwright_max_row_f16(opwright_lanes sums, const opwright_f16 *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_max_row_f32_f16(opwright_lanes_f32 sums, const opwright_f16 *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_f16(row + i, 0xffff), high = opwright_wide_f16(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_f16(row + i, 0xffff), high = opwright_wide_f32_f16(row + i + 16, 0xffff);
         sums.low = _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
         sums.high = _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_f16(row + i, begin), high = opwright_wide_f16(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_f16(row + i, begin), high = opwright_wide_f32_f16(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_max_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_max_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_f16(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_f16(row + i + 8 * j);
             sums.of[j] = _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_f16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_f16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_f16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_f16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_max_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else
@@ -6827,43 +6827,43 @@ static inline opwright_lanes opwright_max_row_f16(opwright_lanes sums, const opw
     return sums;
 }
 
-static inline opwright_lanes opwright_min_row_f16(opwright_lanes sums, const opwright_f16 *row, int64_t n)
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_min_row_f32_f16(opwright_lanes_f32 sums, const opwright_f16 *row, int64_t n)
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
     for (; i + 32 <= n; i += 32) {
-        const __m512 low = opwright_wide_f16(row + i, 0xffff), high = opwright_wide_f16(row + i + 16, 0xffff);
+        const __m512 low = opwright_wide_f32_f16(row + i, 0xffff), high = opwright_wide_f32_f16(row + i + 16, 0xffff);
         sums.low = _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low);
         sums.high = _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high);
     }
     if (i < n) {
         const uint32_t rest = (1U << (n - i)) - 1U;
         const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
-        const __m512 low = opwright_wide_f16(row + i, begin), high = opwright_wide_f16(row + i + 16, end);
+        const __m512 low = opwright_wide_f32_f16(row + i, begin), high = opwright_wide_f32_f16(row + i + 16, end);
         sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_mask_mov_ps(_mm512_min_ps(low, sums.low), _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), low));
         sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_mask_mov_ps(_mm512_min_ps(high, sums.high), _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), high));
     }
 #elif defined(__AVX2__)
     for (; i + 32 <= n; i += 32) {
         for (int j = 0; j < 4; ++j) {
-            const __m256 cells = opwright_wide_f16(row + i + 8 * j);
+            const __m256 cells = opwright_wide_f32_f16(row + i + 8 * j);
             sums.of[j] = _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[j]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q));
         }
     }
     if (i + 0 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f16(row, i + 0, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_f16(row, i + 0, n);
         sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[0]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 8 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f16(row, i + 8, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_f16(row, i + 8, n);
         sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[1]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 16 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f16(row, i + 16, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_f16(row, i + 16, n);
         sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[2]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
     if (i + 24 < n) {
-        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f16(row, i + 24, n);
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_f16(row, i + 24, n);
         sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_blendv_ps(_mm256_min_ps(cells, sums.of[3]), cells, _mm256_cmp_ps(cells, cells, _CMP_UNORD_Q)), some);
     }
 #else
@@ -6876,7 +6876,247 @@ static inline opwright_lanes opwright_min_row_f16(opwright_lanes sums, const opw
     return sums;
 }
 
-static inline float opwright_sum_of(opwright_lanes sums)
+#if defined(__AVX512F__)
+// s32: 16 cells as f32, or some of them and zeros.
+static inline __m512 opwright_wide_f32_s32(const int32_t *cells, __mmask16 some)
+{
+    return _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(some, cells));
+}
+#elif defined(__AVX2__)
+static inline __m256 opwright_wide_f32_s32(const int32_t *cells)
+{
+    return _mm256_cvtepi32_ps(_mm256_loadu_si256((const void *)cells));
+}
+
+// The cells of a row of n from `at` on, at most 8: no other is read. Sums of 4096 rows of 197 f32 take 0.57 of the time of
+// the last cells one by one (AMD EPYC Zen 3, gcc 12.2).
+static inline __m256 opwright_some_f32_s32(const int32_t *row, int64_t at, int64_t n)
+{
+    if (at + 8 <= n) {
+        return opwright_wide_f32_s32(row + at);
+    }
+    if (n >= 8) { // the last 8, whose first ones are passed by
+        const __m256i lanes = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int32_t)(at + 8 - n)));
+        return _mm256_permutevar8x32_ps(opwright_wide_f32_s32(row + n - 8), lanes);
+    }
+    int32_t room[8] = {0};
+    for (int64_t i = at; i < n; ++i) {
+        room[i - at] = row[i];
+    }
+    return opwright_wide_f32_s32(room);
+}
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_sum_row_f32_s32(opwright_lanes_f32 sums, const int32_t *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_f32_s32(row + i, 0xffff), high = opwright_wide_f32_s32(row + i + 16, 0xffff);
+        sums.low = _mm512_add_ps(low, sums.low);
+        sums.high = _mm512_add_ps(high, sums.high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_f32_s32(row + i, begin), high = opwright_wide_f32_s32(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_add_ps(low, sums.low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_add_ps(high, sums.high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_f32_s32(row + i + 8 * j);
+            sums.of[j] = _mm256_add_ps(cells, sums.of[j]);
+        }
+    }
+    if (i + 0 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_s32(row, i + 0, n);
+        sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_add_ps(cells, sums.of[0]), some);
+    }
+    if (i + 8 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_s32(row, i + 8, n);
+        sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_add_ps(cells, sums.of[1]), some);
+    }
+    if (i + 16 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_s32(row, i + 16, n);
+        sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_add_ps(cells, sums.of[2]), some);
+    }
+    if (i + 24 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_s32(row, i + 24, n);
+        sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_add_ps(cells, sums.of[3]), some);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = (float)row[i];
+        *sum = cell + *sum;
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512F__)
+// s8: 16 cells as f32, or some of them and zeros.
+static inline __m512 opwright_wide_f32_s8(const int8_t *cells, __mmask16 some)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(some, cells)));
+}
+#elif defined(__AVX2__)
+static inline __m256 opwright_wide_f32_s8(const int8_t *cells)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)cells)));
+}
+
+// The cells of a row of n from `at` on, at most 8: no other is read. Sums of 4096 rows of 197 f32 take 0.57 of the time of
+// the last cells one by one (AMD EPYC Zen 3, gcc 12.2).
+static inline __m256 opwright_some_f32_s8(const int8_t *row, int64_t at, int64_t n)
+{
+    if (at + 8 <= n) {
+        return opwright_wide_f32_s8(row + at);
+    }
+    if (n >= 8) { // the last 8, whose first ones are passed by
+        const __m256i lanes = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int32_t)(at + 8 - n)));
+        return _mm256_permutevar8x32_ps(opwright_wide_f32_s8(row + n - 8), lanes);
+    }
+    int8_t room[8] = {0};
+    for (int64_t i = at; i < n; ++i) {
+        room[i - at] = row[i];
+    }
+    return opwright_wide_f32_s8(room);
+}
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_sum_row_f32_s8(opwright_lanes_f32 sums, const int8_t *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_f32_s8(row + i, 0xffff), high = opwright_wide_f32_s8(row + i + 16, 0xffff);
+        sums.low = _mm512_add_ps(low, sums.low);
+        sums.high = _mm512_add_ps(high, sums.high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_f32_s8(row + i, begin), high = opwright_wide_f32_s8(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_add_ps(low, sums.low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_add_ps(high, sums.high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_f32_s8(row + i + 8 * j);
+            sums.of[j] = _mm256_add_ps(cells, sums.of[j]);
+        }
+    }
+    if (i + 0 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_s8(row, i + 0, n);
+        sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_add_ps(cells, sums.of[0]), some);
+    }
+    if (i + 8 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_s8(row, i + 8, n);
+        sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_add_ps(cells, sums.of[1]), some);
+    }
+    if (i + 16 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_s8(row, i + 16, n);
+        sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_add_ps(cells, sums.of[2]), some);
+    }
+    if (i + 24 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_s8(row, i + 24, n);
+        sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_add_ps(cells, sums.of[3]), some);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = (float)row[i];
+        *sum = cell + *sum;
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512F__)
+// u8: 16 cells as f32, or some of them and zeros.
+static inline __m512 opwright_wide_f32_u8(const uint8_t *cells, __mmask16 some)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, cells)));
+}
+#elif defined(__AVX2__)
+static inline __m256 opwright_wide_f32_u8(const uint8_t *cells)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)cells)));
+}
+
+// The cells of a row of n from `at` on, at most 8: no other is read. Sums of 4096 rows of 197 f32 take 0.57 of the time of
+// the last cells one by one (AMD EPYC Zen 3, gcc 12.2).
+static inline __m256 opwright_some_f32_u8(const uint8_t *row, int64_t at, int64_t n)
+{
+    if (at + 8 <= n) {
+        return opwright_wide_f32_u8(row + at);
+    }
+    if (n >= 8) { // the last 8, whose first ones are passed by
+        const __m256i lanes = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int32_t)(at + 8 - n)));
+        return _mm256_permutevar8x32_ps(opwright_wide_f32_u8(row + n - 8), lanes);
+    }
+    uint8_t room[8] = {0};
+    for (int64_t i = at; i < n; ++i) {
+        room[i - at] = row[i];
+    }
+    return opwright_wide_f32_u8(room);
+}
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_f32 opwright_sum_row_f32_u8(opwright_lanes_f32 sums, const uint8_t *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512F__)
+    for (; i + 32 <= n; i += 32) {
+        const __m512 low = opwright_wide_f32_u8(row + i, 0xffff), high = opwright_wide_f32_u8(row + i + 16, 0xffff);
+        sums.low = _mm512_add_ps(low, sums.low);
+        sums.high = _mm512_add_ps(high, sums.high);
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        const __mmask16 begin = (__mmask16)rest, end = (__mmask16)(rest >> 16);
+        const __m512 low = opwright_wide_f32_u8(row + i, begin), high = opwright_wide_f32_u8(row + i + 16, end);
+        sums.low = _mm512_mask_mov_ps(sums.low, begin, _mm512_add_ps(low, sums.low));
+        sums.high = _mm512_mask_mov_ps(sums.high, end, _mm512_add_ps(high, sums.high));
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m256 cells = opwright_wide_f32_u8(row + i + 8 * j);
+            sums.of[j] = _mm256_add_ps(cells, sums.of[j]);
+        }
+    }
+    if (i + 0 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 0)), cells = opwright_some_f32_u8(row, i + 0, n);
+        sums.of[0] = _mm256_blendv_ps(sums.of[0], _mm256_add_ps(cells, sums.of[0]), some);
+    }
+    if (i + 8 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 8)), cells = opwright_some_f32_u8(row, i + 8, n);
+        sums.of[1] = _mm256_blendv_ps(sums.of[1], _mm256_add_ps(cells, sums.of[1]), some);
+    }
+    if (i + 16 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 16)), cells = opwright_some_f32_u8(row, i + 16, n);
+        sums.of[2] = _mm256_blendv_ps(sums.of[2], _mm256_add_ps(cells, sums.of[2]), some);
+    }
+    if (i + 24 < n) {
+        const __m256 some = _mm256_castsi256_ps(opwright_first_lanes(n - i - 24)), cells = opwright_some_f32_u8(row, i + 24, n);
+        sums.of[3] = _mm256_blendv_ps(sums.of[3], _mm256_add_ps(cells, sums.of[3]), some);
+    }
+#else
+    for (; i < n; ++i) {
+        float *const sum = &sums.of[i % 32];
+        const float cell = (float)row[i];
+        *sum = cell + *sum;
+    }
+#endif
+    return sums;
+}
+
+static inline float opwright_sum_lanes_f32(opwright_lanes_f32 sums)
 {
 #if defined(__AVX2__)
 #if defined(__AVX512F__)
@@ -6897,7 +7137,7 @@ static inline float opwright_sum_of(opwright_lanes sums)
 #endif
 }
 
-static inline float opwright_product_of(opwright_lanes sums)
+static inline float opwright_product_lanes_f32(opwright_lanes_f32 sums)
 {
 #if defined(__AVX2__)
 #if defined(__AVX512F__)
@@ -6918,7 +7158,7 @@ static inline float opwright_product_of(opwright_lanes sums)
 #endif
 }
 
-static inline float opwright_max_of(opwright_lanes sums)
+static inline float opwright_max_lanes_f32(opwright_lanes_f32 sums)
 {
 #if defined(__AVX2__)
 #if defined(__AVX512F__)
@@ -6942,7 +7182,7 @@ static inline float opwright_max_of(opwright_lanes sums)
 #endif
 }
 
-static inline float opwright_min_of(opwright_lanes sums)
+static inline float opwright_min_lanes_f32(opwright_lanes_f32 sums)
 {
 #if defined(__AVX2__)
 #if defined(__AVX512F__)
@@ -6968,96 +7208,2346 @@ static inline float opwright_min_of(opwright_lanes sums)
 
 #if defined(__AVX512F__)
 typedef __m512 opwright_half;
+#elif defined(__AVX2__)
+typedef __m256 opwright_half;
+#endif
 
-static inline opwright_half opwright_half_of(opwright_lanes sums) { return _mm512_add_ps(sums.low, sums.high); }
+#if defined(__AVX512F__)
+// sum: what two halves of lanes make, and what the lanes of four rows do, each in the order of `opwright_sum_lanes_f32`.
+static inline opwright_half opwright_sum_half_f32(opwright_lanes_f32 sums) { return _mm512_add_ps(sums.low, sums.high); }
 
-// The sums of lanes of four rows, each in the order of `opwright_sum_of`.
-static inline __m128 opwright_sums_of(__m512 a, __m512 b, __m512 c, __m512 d)
+static inline __m128 opwright_sum_fours_f32(__m512 a, __m512 b, __m512 c, __m512 d)
 {
-    const __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
-    const __m512 cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
-    const __m512 four = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
-    const __m512 two = _mm512_add_ps(four, _mm512_permute_ps(four, 0x4e));
-    const __m512 one = _mm512_add_ps(two, _mm512_movehdup_ps(two));
+    const __m512 a_low = _mm512_shuffle_f32x4(a, b, 0x44), a_high = _mm512_shuffle_f32x4(a, b, 0xee);
+    const __m512 c_low = _mm512_shuffle_f32x4(c, d, 0x44), c_high = _mm512_shuffle_f32x4(c, d, 0xee);
+    const __m512 ab = _mm512_add_ps(a_low, a_high);
+    const __m512 cd = _mm512_add_ps(c_low, c_high);
+    const __m512 first = _mm512_shuffle_f32x4(ab, cd, 0x88), second = _mm512_shuffle_f32x4(ab, cd, 0xdd);
+    const __m512 four = _mm512_add_ps(first, second);
+    const __m512 four_end = _mm512_permute_ps(four, 0x4e);
+    const __m512 two = _mm512_add_ps(four, four_end);
+    const __m512 two_end = _mm512_movehdup_ps(two);
+    const __m512 one = _mm512_add_ps(two, two_end);
     return _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, one));
 }
 #elif defined(__AVX2__)
-typedef __m256 opwright_half;
-
-static inline opwright_half opwright_half_of(opwright_lanes sums)
+static inline opwright_half opwright_sum_half_f32(opwright_lanes_f32 sums)
 {
-    return _mm256_add_ps(_mm256_add_ps(sums.of[0], sums.of[2]), _mm256_add_ps(sums.of[1], sums.of[3]));
+    const __m256 even = _mm256_add_ps(sums.of[0], sums.of[2]);
+    const __m256 odd = _mm256_add_ps(sums.of[1], sums.of[3]);
+    return _mm256_add_ps(even, odd);
 }
 
-// The same. With both, sums of 20000 rows of 50 f32 take 0.39 (AMD EPYC Zen 3, gcc 12.2).
-static inline __m128 opwright_sums_of(__m256 a, __m256 b, __m256 c, __m256 d)
+// With both, sums of 20000 rows of 50 f32 take 0.39 (AMD EPYC Zen 3, gcc 12.2).
+static inline __m128 opwright_sum_fours_f32(__m256 a, __m256 b, __m256 c, __m256 d)
 {
-    const __m256 ab = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
-    const __m256 cd = _mm256_add_ps(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
-    const __m256 two = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
-    const __m256 one = _mm256_add_ps(two, _mm256_movehdup_ps(two)); // a, c and b, d at even places
+    const __m256 a_low = _mm256_permute2f128_ps(a, b, 0x20), a_high = _mm256_permute2f128_ps(a, b, 0x31);
+    const __m256 c_low = _mm256_permute2f128_ps(c, d, 0x20), c_high = _mm256_permute2f128_ps(c, d, 0x31);
+    const __m256 ab = _mm256_add_ps(a_low, a_high);
+    const __m256 cd = _mm256_add_ps(c_low, c_high);
+    const __m256 first = _mm256_shuffle_ps(ab, cd, 0x44), second = _mm256_shuffle_ps(ab, cd, 0xee);
+    const __m256 two = _mm256_add_ps(first, second);
+    const __m256 two_end = _mm256_movehdup_ps(two);
+    const __m256 one = _mm256_add_ps(two, two_end); // a, c and b, d at even places
     const __m128 ac = _mm256_castps256_ps128(one), bd = _mm256_extractf128_ps(one, 1);
     return _mm_movelh_ps(_mm_unpacklo_ps(ac, bd), _mm_unpackhi_ps(ac, bd));
 }
 #endif
 
-// Adds the sum of each of some rows to a number.
-static inline void opwright_sum_rows_f32(const float *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+#if defined(__AVX512F__)
+// product: what two halves of lanes make, and what the lanes of four rows do, each in the order of `opwright_product_lanes_f32`.
+static inline opwright_half opwright_product_half_f32(opwright_lanes_f32 sums) { return _mm512_mul_ps(sums.low, sums.high); }
+
+static inline __m128 opwright_product_fours_f32(__m512 a, __m512 b, __m512 c, __m512 d)
 {
-    const opwright_lanes none = opwright_lanes_of(0.0f);
+    const __m512 a_low = _mm512_shuffle_f32x4(a, b, 0x44), a_high = _mm512_shuffle_f32x4(a, b, 0xee);
+    const __m512 c_low = _mm512_shuffle_f32x4(c, d, 0x44), c_high = _mm512_shuffle_f32x4(c, d, 0xee);
+    const __m512 ab = _mm512_mul_ps(a_low, a_high);
+    const __m512 cd = _mm512_mul_ps(c_low, c_high);
+    const __m512 first = _mm512_shuffle_f32x4(ab, cd, 0x88), second = _mm512_shuffle_f32x4(ab, cd, 0xdd);
+    const __m512 four = _mm512_mul_ps(first, second);
+    const __m512 four_end = _mm512_permute_ps(four, 0x4e);
+    const __m512 two = _mm512_mul_ps(four, four_end);
+    const __m512 two_end = _mm512_movehdup_ps(two);
+    const __m512 one = _mm512_mul_ps(two, two_end);
+    return _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, one));
+}
+#elif defined(__AVX2__)
+static inline opwright_half opwright_product_half_f32(opwright_lanes_f32 sums)
+{
+    const __m256 even = _mm256_mul_ps(sums.of[0], sums.of[2]);
+    const __m256 odd = _mm256_mul_ps(sums.of[1], sums.of[3]);
+    return _mm256_mul_ps(even, odd);
+}
+
+// With both, sums of 20000 rows of 50 f32 take 0.39 (AMD EPYC Zen 3, gcc 12.2).
+static inline __m128 opwright_product_fours_f32(__m256 a, __m256 b, __m256 c, __m256 d)
+{
+    const __m256 a_low = _mm256_permute2f128_ps(a, b, 0x20), a_high = _mm256_permute2f128_ps(a, b, 0x31);
+    const __m256 c_low = _mm256_permute2f128_ps(c, d, 0x20), c_high = _mm256_permute2f128_ps(c, d, 0x31);
+    const __m256 ab = _mm256_mul_ps(a_low, a_high);
+    const __m256 cd = _mm256_mul_ps(c_low, c_high);
+    const __m256 first = _mm256_shuffle_ps(ab, cd, 0x44), second = _mm256_shuffle_ps(ab, cd, 0xee);
+    const __m256 two = _mm256_mul_ps(first, second);
+    const __m256 two_end = _mm256_movehdup_ps(two);
+    const __m256 one = _mm256_mul_ps(two, two_end); // a, c and b, d at even places
+    const __m128 ac = _mm256_castps256_ps128(one), bd = _mm256_extractf128_ps(one, 1);
+    return _mm_movelh_ps(_mm_unpacklo_ps(ac, bd), _mm_unpackhi_ps(ac, bd));
+}
+#endif
+
+#if defined(__AVX512F__)
+// max: what two halves of lanes make, and what the lanes of four rows do, each in the order of `opwright_max_lanes_f32`.
+static inline opwright_half opwright_max_half_f32(opwright_lanes_f32 sums) { return _mm512_mask_mov_ps(_mm512_max_ps(sums.low, sums.high), _mm512_cmp_ps_mask(sums.low, sums.low, _CMP_UNORD_Q), sums.low); }
+
+static inline __m128 opwright_max_fours_f32(__m512 a, __m512 b, __m512 c, __m512 d)
+{
+    const __m512 a_low = _mm512_shuffle_f32x4(a, b, 0x44), a_high = _mm512_shuffle_f32x4(a, b, 0xee);
+    const __m512 c_low = _mm512_shuffle_f32x4(c, d, 0x44), c_high = _mm512_shuffle_f32x4(c, d, 0xee);
+    const __m512 ab = _mm512_mask_mov_ps(_mm512_max_ps(a_low, a_high), _mm512_cmp_ps_mask(a_low, a_low, _CMP_UNORD_Q), a_low);
+    const __m512 cd = _mm512_mask_mov_ps(_mm512_max_ps(c_low, c_high), _mm512_cmp_ps_mask(c_low, c_low, _CMP_UNORD_Q), c_low);
+    const __m512 first = _mm512_shuffle_f32x4(ab, cd, 0x88), second = _mm512_shuffle_f32x4(ab, cd, 0xdd);
+    const __m512 four = _mm512_mask_mov_ps(_mm512_max_ps(first, second), _mm512_cmp_ps_mask(first, first, _CMP_UNORD_Q), first);
+    const __m512 four_end = _mm512_permute_ps(four, 0x4e);
+    const __m512 two = _mm512_mask_mov_ps(_mm512_max_ps(four, four_end), _mm512_cmp_ps_mask(four, four, _CMP_UNORD_Q), four);
+    const __m512 two_end = _mm512_movehdup_ps(two);
+    const __m512 one = _mm512_mask_mov_ps(_mm512_max_ps(two, two_end), _mm512_cmp_ps_mask(two, two, _CMP_UNORD_Q), two);
+    return _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, one));
+}
+#elif defined(__AVX2__)
+static inline opwright_half opwright_max_half_f32(opwright_lanes_f32 sums)
+{
+    const __m256 even = _mm256_blendv_ps(_mm256_max_ps(sums.of[0], sums.of[2]), sums.of[0], _mm256_cmp_ps(sums.of[0], sums.of[0], _CMP_UNORD_Q));
+    const __m256 odd = _mm256_blendv_ps(_mm256_max_ps(sums.of[1], sums.of[3]), sums.of[1], _mm256_cmp_ps(sums.of[1], sums.of[1], _CMP_UNORD_Q));
+    return _mm256_blendv_ps(_mm256_max_ps(even, odd), even, _mm256_cmp_ps(even, even, _CMP_UNORD_Q));
+}
+
+// With both, sums of 20000 rows of 50 f32 take 0.39 (AMD EPYC Zen 3, gcc 12.2).
+static inline __m128 opwright_max_fours_f32(__m256 a, __m256 b, __m256 c, __m256 d)
+{
+    const __m256 a_low = _mm256_permute2f128_ps(a, b, 0x20), a_high = _mm256_permute2f128_ps(a, b, 0x31);
+    const __m256 c_low = _mm256_permute2f128_ps(c, d, 0x20), c_high = _mm256_permute2f128_ps(c, d, 0x31);
+    const __m256 ab = _mm256_blendv_ps(_mm256_max_ps(a_low, a_high), a_low, _mm256_cmp_ps(a_low, a_low, _CMP_UNORD_Q));
+    const __m256 cd = _mm256_blendv_ps(_mm256_max_ps(c_low, c_high), c_low, _mm256_cmp_ps(c_low, c_low, _CMP_UNORD_Q));
+    const __m256 first = _mm256_shuffle_ps(ab, cd, 0x44), second = _mm256_shuffle_ps(ab, cd, 0xee);
+    const __m256 two = _mm256_blendv_ps(_mm256_max_ps(first, second), first, _mm256_cmp_ps(first, first, _CMP_UNORD_Q));
+    const __m256 two_end = _mm256_movehdup_ps(two);
+    const __m256 one = _mm256_blendv_ps(_mm256_max_ps(two, two_end), two, _mm256_cmp_ps(two, two, _CMP_UNORD_Q)); // a, c and b, d at even places
+    const __m128 ac = _mm256_castps256_ps128(one), bd = _mm256_extractf128_ps(one, 1);
+    return _mm_movelh_ps(_mm_unpacklo_ps(ac, bd), _mm_unpackhi_ps(ac, bd));
+}
+#endif
+
+#if defined(__AVX512F__)
+// min: what two halves of lanes make, and what the lanes of four rows do, each in the order of `opwright_min_lanes_f32`.
+static inline opwright_half opwright_min_half_f32(opwright_lanes_f32 sums) { return _mm512_mask_mov_ps(_mm512_min_ps(sums.low, sums.high), _mm512_cmp_ps_mask(sums.low, sums.low, _CMP_UNORD_Q), sums.low); }
+
+static inline __m128 opwright_min_fours_f32(__m512 a, __m512 b, __m512 c, __m512 d)
+{
+    const __m512 a_low = _mm512_shuffle_f32x4(a, b, 0x44), a_high = _mm512_shuffle_f32x4(a, b, 0xee);
+    const __m512 c_low = _mm512_shuffle_f32x4(c, d, 0x44), c_high = _mm512_shuffle_f32x4(c, d, 0xee);
+    const __m512 ab = _mm512_mask_mov_ps(_mm512_min_ps(a_low, a_high), _mm512_cmp_ps_mask(a_low, a_low, _CMP_UNORD_Q), a_low);
+    const __m512 cd = _mm512_mask_mov_ps(_mm512_min_ps(c_low, c_high), _mm512_cmp_ps_mask(c_low, c_low, _CMP_UNORD_Q), c_low);
+    const __m512 first = _mm512_shuffle_f32x4(ab, cd, 0x88), second = _mm512_shuffle_f32x4(ab, cd, 0xdd);
+    const __m512 four = _mm512_mask_mov_ps(_mm512_min_ps(first, second), _mm512_cmp_ps_mask(first, first, _CMP_UNORD_Q), first);
+    const __m512 four_end = _mm512_permute_ps(four, 0x4e);
+    const __m512 two = _mm512_mask_mov_ps(_mm512_min_ps(four, four_end), _mm512_cmp_ps_mask(four, four, _CMP_UNORD_Q), four);
+    const __m512 two_end = _mm512_movehdup_ps(two);
+    const __m512 one = _mm512_mask_mov_ps(_mm512_min_ps(two, two_end), _mm512_cmp_ps_mask(two, two, _CMP_UNORD_Q), two);
+    return _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, one));
+}
+#elif defined(__AVX2__)
+static inline opwright_half opwright_min_half_f32(opwright_lanes_f32 sums)
+{
+    const __m256 even = _mm256_blendv_ps(_mm256_min_ps(sums.of[0], sums.of[2]), sums.of[0], _mm256_cmp_ps(sums.of[0], sums.of[0], _CMP_UNORD_Q));
+    const __m256 odd = _mm256_blendv_ps(_mm256_min_ps(sums.of[1], sums.of[3]), sums.of[1], _mm256_cmp_ps(sums.of[1], sums.of[1], _CMP_UNORD_Q));
+    return _mm256_blendv_ps(_mm256_min_ps(even, odd), even, _mm256_cmp_ps(even, even, _CMP_UNORD_Q));
+}
+
+// With both, sums of 20000 rows of 50 f32 take 0.39 (AMD EPYC Zen 3, gcc 12.2).
+static inline __m128 opwright_min_fours_f32(__m256 a, __m256 b, __m256 c, __m256 d)
+{
+    const __m256 a_low = _mm256_permute2f128_ps(a, b, 0x20), a_high = _mm256_permute2f128_ps(a, b, 0x31);
+    const __m256 c_low = _mm256_permute2f128_ps(c, d, 0x20), c_high = _mm256_permute2f128_ps(c, d, 0x31);
+    const __m256 ab = _mm256_blendv_ps(_mm256_min_ps(a_low, a_high), a_low, _mm256_cmp_ps(a_low, a_low, _CMP_UNORD_Q));
+    const __m256 cd = _mm256_blendv_ps(_mm256_min_ps(c_low, c_high), c_low, _mm256_cmp_ps(c_low, c_low, _CMP_UNORD_Q));
+    const __m256 first = _mm256_shuffle_ps(ab, cd, 0x44), second = _mm256_shuffle_ps(ab, cd, 0xee);
+    const __m256 two = _mm256_blendv_ps(_mm256_min_ps(first, second), first, _mm256_cmp_ps(first, first, _CMP_UNORD_Q));
+    const __m256 two_end = _mm256_movehdup_ps(two);
+    const __m256 one = _mm256_blendv_ps(_mm256_min_ps(two, two_end), two, _mm256_cmp_ps(two, two, _CMP_UNORD_Q)); // a, c and b, d at even places
+    const __m128 ac = _mm256_castps256_ps128(one), bd = _mm256_extractf128_ps(one, 1);
+    return _mm_movelh_ps(_mm_unpacklo_ps(ac, bd), _mm_unpackhi_ps(ac, bd));
+}
+#endif
+
+// Combines a number of each of some rows with the sum of the row.
+static inline void opwright_sum_rows_f32_f32(const float *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(0.0f);
     int64_t i = 0;
 #if defined(__AVX2__)
     for (; i + 4 <= rows; i += 4) {
         const float *const at = row + i * pitch;
-        const opwright_half a = opwright_half_of(opwright_sum_row_f32(none, at, n));
-        const opwright_half b = opwright_half_of(opwright_sum_row_f32(none, at + pitch, n));
-        const opwright_half c = opwright_half_of(opwright_sum_row_f32(none, at + 2 * pitch, n));
-        const opwright_half d = opwright_half_of(opwright_sum_row_f32(none, at + 3 * pitch, n));
-        _mm_storeu_ps(to + i, _mm_add_ps(_mm_loadu_ps(to + i), opwright_sums_of(a, b, c, d)));
+        const opwright_half a = opwright_sum_half_f32(opwright_sum_row_f32_f32(none, at, n));
+        const opwright_half b = opwright_sum_half_f32(opwright_sum_row_f32_f32(none, at + pitch, n));
+        const opwright_half c = opwright_sum_half_f32(opwright_sum_row_f32_f32(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_sum_half_f32(opwright_sum_row_f32_f32(none, at + 3 * pitch, n));
+        const __m128 four = opwright_sum_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_add_ps(known, four));
     }
 #endif
     for (; i < rows; ++i) {
-        to[i] += opwright_sum_of(opwright_sum_row_f32(none, row + i * pitch, n));
+        const float one = opwright_sum_lanes_f32(opwright_sum_row_f32_f32(none, row + i * pitch, n));
+        to[i] = to[i] + one;
     }
 }
 
-// Adds the sum of each of some rows to a number.
-static inline void opwright_sum_rows_bf16(const opwright_bf16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+// Combines a number of each of some rows with the product of the row.
+static inline void opwright_product_rows_f32_f32(const float *row, int64_t pitch, int64_t n, int64_t rows, float *to)
 {
-    const opwright_lanes none = opwright_lanes_of(0.0f);
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(1.0f);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const float *const at = row + i * pitch;
+        const opwright_half a = opwright_product_half_f32(opwright_product_row_f32_f32(none, at, n));
+        const opwright_half b = opwright_product_half_f32(opwright_product_row_f32_f32(none, at + pitch, n));
+        const opwright_half c = opwright_product_half_f32(opwright_product_row_f32_f32(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_product_half_f32(opwright_product_row_f32_f32(none, at + 3 * pitch, n));
+        const __m128 four = opwright_product_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_mul_ps(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_product_lanes_f32(opwright_product_row_f32_f32(none, row + i * pitch, n));
+        to[i] = to[i] * one;
+    }
+}
+
+// Combines a number of each of some rows with the max of the row.
+static inline void opwright_max_rows_f32_f32(const float *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(-(float)INFINITY);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const float *const at = row + i * pitch;
+        const opwright_half a = opwright_max_half_f32(opwright_max_row_f32_f32(none, at, n));
+        const opwright_half b = opwright_max_half_f32(opwright_max_row_f32_f32(none, at + pitch, n));
+        const opwright_half c = opwright_max_half_f32(opwright_max_row_f32_f32(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_max_half_f32(opwright_max_row_f32_f32(none, at + 3 * pitch, n));
+        const __m128 four = opwright_max_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_blendv_ps(_mm_max_ps(known, four), known, _mm_cmp_ps(known, known, _CMP_UNORD_Q)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_max_lanes_f32(opwright_max_row_f32_f32(none, row + i * pitch, n));
+        to[i] = opwright_pick_f32((to[i] > one) | (to[i] != to[i]), to[i], one);
+    }
+}
+
+// Combines a number of each of some rows with the min of the row.
+static inline void opwright_min_rows_f32_f32(const float *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32((float)INFINITY);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const float *const at = row + i * pitch;
+        const opwright_half a = opwright_min_half_f32(opwright_min_row_f32_f32(none, at, n));
+        const opwright_half b = opwright_min_half_f32(opwright_min_row_f32_f32(none, at + pitch, n));
+        const opwright_half c = opwright_min_half_f32(opwright_min_row_f32_f32(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_min_half_f32(opwright_min_row_f32_f32(none, at + 3 * pitch, n));
+        const __m128 four = opwright_min_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_blendv_ps(_mm_min_ps(known, four), known, _mm_cmp_ps(known, known, _CMP_UNORD_Q)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_min_lanes_f32(opwright_min_row_f32_f32(none, row + i * pitch, n));
+        to[i] = opwright_pick_f32((to[i] < one) | (to[i] != to[i]), to[i], one);
+    }
+}
+
+// Combines a number of each of some rows with the sum of the row.
+static inline void opwright_sum_rows_f32_bf16(const opwright_bf16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(0.0f);
     int64_t i = 0;
 #if defined(__AVX2__)
     for (; i + 4 <= rows; i += 4) {
         const opwright_bf16 *const at = row + i * pitch;
-        const opwright_half a = opwright_half_of(opwright_sum_row_bf16(none, at, n));
-        const opwright_half b = opwright_half_of(opwright_sum_row_bf16(none, at + pitch, n));
-        const opwright_half c = opwright_half_of(opwright_sum_row_bf16(none, at + 2 * pitch, n));
-        const opwright_half d = opwright_half_of(opwright_sum_row_bf16(none, at + 3 * pitch, n));
-        _mm_storeu_ps(to + i, _mm_add_ps(_mm_loadu_ps(to + i), opwright_sums_of(a, b, c, d)));
+        const opwright_half a = opwright_sum_half_f32(opwright_sum_row_f32_bf16(none, at, n));
+        const opwright_half b = opwright_sum_half_f32(opwright_sum_row_f32_bf16(none, at + pitch, n));
+        const opwright_half c = opwright_sum_half_f32(opwright_sum_row_f32_bf16(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_sum_half_f32(opwright_sum_row_f32_bf16(none, at + 3 * pitch, n));
+        const __m128 four = opwright_sum_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_add_ps(known, four));
     }
 #endif
     for (; i < rows; ++i) {
-        to[i] += opwright_sum_of(opwright_sum_row_bf16(none, row + i * pitch, n));
+        const float one = opwright_sum_lanes_f32(opwright_sum_row_f32_bf16(none, row + i * pitch, n));
+        to[i] = to[i] + one;
     }
 }
 
-// Adds the sum of each of some rows to a number.
-static inline void opwright_sum_rows_f16(const opwright_f16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+// Combines a number of each of some rows with the product of the row.
+static inline void opwright_product_rows_f32_bf16(const opwright_bf16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
 {
-    const opwright_lanes none = opwright_lanes_of(0.0f);
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(1.0f);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const opwright_bf16 *const at = row + i * pitch;
+        const opwright_half a = opwright_product_half_f32(opwright_product_row_f32_bf16(none, at, n));
+        const opwright_half b = opwright_product_half_f32(opwright_product_row_f32_bf16(none, at + pitch, n));
+        const opwright_half c = opwright_product_half_f32(opwright_product_row_f32_bf16(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_product_half_f32(opwright_product_row_f32_bf16(none, at + 3 * pitch, n));
+        const __m128 four = opwright_product_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_mul_ps(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_product_lanes_f32(opwright_product_row_f32_bf16(none, row + i * pitch, n));
+        to[i] = to[i] * one;
+    }
+}
+
+// Combines a number of each of some rows with the max of the row.
+static inline void opwright_max_rows_f32_bf16(const opwright_bf16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(-(float)INFINITY);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const opwright_bf16 *const at = row + i * pitch;
+        const opwright_half a = opwright_max_half_f32(opwright_max_row_f32_bf16(none, at, n));
+        const opwright_half b = opwright_max_half_f32(opwright_max_row_f32_bf16(none, at + pitch, n));
+        const opwright_half c = opwright_max_half_f32(opwright_max_row_f32_bf16(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_max_half_f32(opwright_max_row_f32_bf16(none, at + 3 * pitch, n));
+        const __m128 four = opwright_max_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_blendv_ps(_mm_max_ps(known, four), known, _mm_cmp_ps(known, known, _CMP_UNORD_Q)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_max_lanes_f32(opwright_max_row_f32_bf16(none, row + i * pitch, n));
+        to[i] = opwright_pick_f32((to[i] > one) | (to[i] != to[i]), to[i], one);
+    }
+}
+
+// Combines a number of each of some rows with the min of the row.
+static inline void opwright_min_rows_f32_bf16(const opwright_bf16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32((float)INFINITY);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const opwright_bf16 *const at = row + i * pitch;
+        const opwright_half a = opwright_min_half_f32(opwright_min_row_f32_bf16(none, at, n));
+        const opwright_half b = opwright_min_half_f32(opwright_min_row_f32_bf16(none, at + pitch, n));
+        const opwright_half c = opwright_min_half_f32(opwright_min_row_f32_bf16(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_min_half_f32(opwright_min_row_f32_bf16(none, at + 3 * pitch, n));
+        const __m128 four = opwright_min_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_blendv_ps(_mm_min_ps(known, four), known, _mm_cmp_ps(known, known, _CMP_UNORD_Q)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_min_lanes_f32(opwright_min_row_f32_bf16(none, row + i * pitch, n));
+        to[i] = opwright_pick_f32((to[i] < one) | (to[i] != to[i]), to[i], one);
+    }
+}
+
+// Combines a number of each of some rows with the sum of the row.
+static inline void opwright_sum_rows_f32_f16(const opwright_f16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(0.0f);
     int64_t i = 0;
 #if defined(__AVX2__)
     for (; i + 4 <= rows; i += 4) {
         const opwright_f16 *const at = row + i * pitch;
-        const opwright_half a = opwright_half_of(opwright_sum_row_f16(none, at, n));
-        const opwright_half b = opwright_half_of(opwright_sum_row_f16(none, at + pitch, n));
-        const opwright_half c = opwright_half_of(opwright_sum_row_f16(none, at + 2 * pitch, n));
-        const opwright_half d = opwright_half_of(opwright_sum_row_f16(none, at + 3 * pitch, n));
-        _mm_storeu_ps(to + i, _mm_add_ps(_mm_loadu_ps(to + i), opwright_sums_of(a, b, c, d)));
+        const opwright_half a = opwright_sum_half_f32(opwright_sum_row_f32_f16(none, at, n));
+        const opwright_half b = opwright_sum_half_f32(opwright_sum_row_f32_f16(none, at + pitch, n));
+        const opwright_half c = opwright_sum_half_f32(opwright_sum_row_f32_f16(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_sum_half_f32(opwright_sum_row_f32_f16(none, at + 3 * pitch, n));
+        const __m128 four = opwright_sum_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_add_ps(known, four));
     }
 #endif
     for (; i < rows; ++i) {
-        to[i] += opwright_sum_of(opwright_sum_row_f16(none, row + i * pitch, n));
+        const float one = opwright_sum_lanes_f32(opwright_sum_row_f32_f16(none, row + i * pitch, n));
+        to[i] = to[i] + one;
+    }
+}
+
+// Combines a number of each of some rows with the product of the row.
+static inline void opwright_product_rows_f32_f16(const opwright_f16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(1.0f);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const opwright_f16 *const at = row + i * pitch;
+        const opwright_half a = opwright_product_half_f32(opwright_product_row_f32_f16(none, at, n));
+        const opwright_half b = opwright_product_half_f32(opwright_product_row_f32_f16(none, at + pitch, n));
+        const opwright_half c = opwright_product_half_f32(opwright_product_row_f32_f16(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_product_half_f32(opwright_product_row_f32_f16(none, at + 3 * pitch, n));
+        const __m128 four = opwright_product_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_mul_ps(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_product_lanes_f32(opwright_product_row_f32_f16(none, row + i * pitch, n));
+        to[i] = to[i] * one;
+    }
+}
+
+// Combines a number of each of some rows with the max of the row.
+static inline void opwright_max_rows_f32_f16(const opwright_f16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(-(float)INFINITY);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const opwright_f16 *const at = row + i * pitch;
+        const opwright_half a = opwright_max_half_f32(opwright_max_row_f32_f16(none, at, n));
+        const opwright_half b = opwright_max_half_f32(opwright_max_row_f32_f16(none, at + pitch, n));
+        const opwright_half c = opwright_max_half_f32(opwright_max_row_f32_f16(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_max_half_f32(opwright_max_row_f32_f16(none, at + 3 * pitch, n));
+        const __m128 four = opwright_max_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_blendv_ps(_mm_max_ps(known, four), known, _mm_cmp_ps(known, known, _CMP_UNORD_Q)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_max_lanes_f32(opwright_max_row_f32_f16(none, row + i * pitch, n));
+        to[i] = opwright_pick_f32((to[i] > one) | (to[i] != to[i]), to[i], one);
+    }
+}
+
+// Combines a number of each of some rows with the min of the row.
+static inline void opwright_min_rows_f32_f16(const opwright_f16 *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32((float)INFINITY);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const opwright_f16 *const at = row + i * pitch;
+        const opwright_half a = opwright_min_half_f32(opwright_min_row_f32_f16(none, at, n));
+        const opwright_half b = opwright_min_half_f32(opwright_min_row_f32_f16(none, at + pitch, n));
+        const opwright_half c = opwright_min_half_f32(opwright_min_row_f32_f16(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_min_half_f32(opwright_min_row_f32_f16(none, at + 3 * pitch, n));
+        const __m128 four = opwright_min_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_blendv_ps(_mm_min_ps(known, four), known, _mm_cmp_ps(known, known, _CMP_UNORD_Q)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_min_lanes_f32(opwright_min_row_f32_f16(none, row + i * pitch, n));
+        to[i] = opwright_pick_f32((to[i] < one) | (to[i] != to[i]), to[i], one);
+    }
+}
+
+// Combines a number of each of some rows with the sum of the row.
+static inline void opwright_sum_rows_f32_s32(const int32_t *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(0.0f);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const int32_t *const at = row + i * pitch;
+        const opwright_half a = opwright_sum_half_f32(opwright_sum_row_f32_s32(none, at, n));
+        const opwright_half b = opwright_sum_half_f32(opwright_sum_row_f32_s32(none, at + pitch, n));
+        const opwright_half c = opwright_sum_half_f32(opwright_sum_row_f32_s32(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_sum_half_f32(opwright_sum_row_f32_s32(none, at + 3 * pitch, n));
+        const __m128 four = opwright_sum_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_add_ps(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_sum_lanes_f32(opwright_sum_row_f32_s32(none, row + i * pitch, n));
+        to[i] = to[i] + one;
+    }
+}
+
+// Combines a number of each of some rows with the sum of the row.
+static inline void opwright_sum_rows_f32_s8(const int8_t *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(0.0f);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const int8_t *const at = row + i * pitch;
+        const opwright_half a = opwright_sum_half_f32(opwright_sum_row_f32_s8(none, at, n));
+        const opwright_half b = opwright_sum_half_f32(opwright_sum_row_f32_s8(none, at + pitch, n));
+        const opwright_half c = opwright_sum_half_f32(opwright_sum_row_f32_s8(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_sum_half_f32(opwright_sum_row_f32_s8(none, at + 3 * pitch, n));
+        const __m128 four = opwright_sum_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_add_ps(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_sum_lanes_f32(opwright_sum_row_f32_s8(none, row + i * pitch, n));
+        to[i] = to[i] + one;
+    }
+}
+
+// Combines a number of each of some rows with the sum of the row.
+static inline void opwright_sum_rows_f32_u8(const uint8_t *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    const opwright_lanes_f32 none = opwright_lanes_of_f32(0.0f);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const uint8_t *const at = row + i * pitch;
+        const opwright_half a = opwright_sum_half_f32(opwright_sum_row_f32_u8(none, at, n));
+        const opwright_half b = opwright_sum_half_f32(opwright_sum_row_f32_u8(none, at + pitch, n));
+        const opwright_half c = opwright_sum_half_f32(opwright_sum_row_f32_u8(none, at + 2 * pitch, n));
+        const opwright_half d = opwright_sum_half_f32(opwright_sum_row_f32_u8(none, at + 3 * pitch, n));
+        const __m128 four = opwright_sum_fours_f32(a, b, c, d), known = _mm_loadu_ps(to + i);
+        _mm_storeu_ps(to + i, _mm_add_ps(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const float one = opwright_sum_lanes_f32(opwright_sum_row_f32_u8(none, row + i * pitch, n));
+        to[i] = to[i] + one;
+    }
+}
+
+#if defined(__AVX2__)
+// Bits of the first n lanes of 64 bits, and up to four bytes.
+static inline __m256i opwright_first_wide(int64_t n) { return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3)); }
+
+static inline __m128i opwright_some_bytes(const void *cells, int64_t n)
+{
+    uint32_t bits = 0;
+    if (n >= 4) {
+        memcpy(&bits, cells, 4);
+    } else {
+        for (int i = 0; i < n; ++i) {
+            bits |= (uint32_t)((const uint8_t *)cells)[i] << (8 * i);
+        }
+    }
+    return _mm_cvtsi32_si128((int32_t)bits);
+}
+#endif
+
+// Lanes of f64 that sum up a row as it stands: as of f32, lane i has the cells i, i + 32, and so on.
+#if defined(__AVX512BW__)
+typedef struct {
+    __m512d of[4];
+} opwright_lanes_f64;
+#elif defined(__AVX2__)
+typedef struct {
+    __m256d of[8];
+} opwright_lanes_f64;
+#else
+typedef struct {
+    double of[32];
+} opwright_lanes_f64;
+#endif
+
+static inline opwright_lanes_f64 opwright_lanes_of_f64(double x)
+{
+    opwright_lanes_f64 all;
+#if defined(__AVX512BW__)
+    for (int j = 0; j < 4; ++j) {
+        all.of[j] = _mm512_set1_pd(x);
+    }
+#elif defined(__AVX2__)
+    for (int j = 0; j < 8; ++j) {
+        all.of[j] = _mm256_set1_pd(x);
+    }
+#else
+    for (int i = 0; i < 32; ++i) {
+        all.of[i] = x;
+    }
+#endif
+    return all;
+}
+
+#if defined(__AVX512BW__)
+static inline __m512d opwright_wide_f64_f32(const float *cells, __mmask8 some) { return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(some, cells)); }
+#elif defined(__AVX2__)
+static inline __m256d opwright_wide_f64_f32(const float *cells, int64_t count) { return _mm256_cvtps_pd(_mm_maskload_ps(cells, _mm256_castsi256_si128(opwright_first_lanes(count)))); }
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_f64 opwright_sum_row_f64_f32(opwright_lanes_f64 sums, const float *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512d cells = opwright_wide_f64_f32(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_add_pd(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512d cells = opwright_wide_f64_f32(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_pd(sums.of[j], some, _mm512_add_pd(cells, sums.of[j]));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256d cells = opwright_wide_f64_f32(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_add_pd(cells, sums.of[j]);
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256d cells = opwright_wide_f64_f32(row + i + 4 * j, n - i - 4 * j);
+            const __m256d some = _mm256_castsi256_pd(opwright_first_wide(n - i - 4 * j));
+            sums.of[j] = _mm256_blendv_pd(sums.of[j], _mm256_add_pd(cells, sums.of[j]), some);
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = sums.of[j] + (double)row[i + j];
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = sums.of[j] + (double)row[i + j];
+    }
+#endif
+    return sums;
+}
+
+OPWRIGHT_INLINE opwright_lanes_f64 opwright_product_row_f64_f32(opwright_lanes_f64 sums, const float *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512d cells = opwright_wide_f64_f32(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_mul_pd(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512d cells = opwright_wide_f64_f32(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_pd(sums.of[j], some, _mm512_mul_pd(cells, sums.of[j]));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256d cells = opwright_wide_f64_f32(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_mul_pd(cells, sums.of[j]);
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256d cells = opwright_wide_f64_f32(row + i + 4 * j, n - i - 4 * j);
+            const __m256d some = _mm256_castsi256_pd(opwright_first_wide(n - i - 4 * j));
+            sums.of[j] = _mm256_blendv_pd(sums.of[j], _mm256_mul_pd(cells, sums.of[j]), some);
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = sums.of[j] * (double)row[i + j];
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = sums.of[j] * (double)row[i + j];
+    }
+#endif
+    return sums;
+}
+
+OPWRIGHT_INLINE opwright_lanes_f64 opwright_max_row_f64_f32(opwright_lanes_f64 sums, const float *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512d cells = opwright_wide_f64_f32(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_mask_mov_pd(_mm512_max_pd(cells, sums.of[j]), _mm512_cmp_pd_mask(cells, cells, _CMP_UNORD_Q), cells);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512d cells = opwright_wide_f64_f32(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_pd(sums.of[j], some, _mm512_mask_mov_pd(_mm512_max_pd(cells, sums.of[j]), _mm512_cmp_pd_mask(cells, cells, _CMP_UNORD_Q), cells));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256d cells = opwright_wide_f64_f32(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_blendv_pd(_mm256_max_pd(cells, sums.of[j]), cells, _mm256_cmp_pd(cells, cells, _CMP_UNORD_Q));
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256d cells = opwright_wide_f64_f32(row + i + 4 * j, n - i - 4 * j);
+            const __m256d some = _mm256_castsi256_pd(opwright_first_wide(n - i - 4 * j));
+            sums.of[j] = _mm256_blendv_pd(sums.of[j], _mm256_blendv_pd(_mm256_max_pd(cells, sums.of[j]), cells, _mm256_cmp_pd(cells, cells, _CMP_UNORD_Q)), some);
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = opwright_maximum(sums.of[j], (double)row[i + j]);
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = opwright_maximum(sums.of[j], (double)row[i + j]);
+    }
+#endif
+    return sums;
+}
+
+OPWRIGHT_INLINE opwright_lanes_f64 opwright_min_row_f64_f32(opwright_lanes_f64 sums, const float *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512d cells = opwright_wide_f64_f32(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_mask_mov_pd(_mm512_min_pd(cells, sums.of[j]), _mm512_cmp_pd_mask(cells, cells, _CMP_UNORD_Q), cells);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512d cells = opwright_wide_f64_f32(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_pd(sums.of[j], some, _mm512_mask_mov_pd(_mm512_min_pd(cells, sums.of[j]), _mm512_cmp_pd_mask(cells, cells, _CMP_UNORD_Q), cells));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256d cells = opwright_wide_f64_f32(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_blendv_pd(_mm256_min_pd(cells, sums.of[j]), cells, _mm256_cmp_pd(cells, cells, _CMP_UNORD_Q));
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256d cells = opwright_wide_f64_f32(row + i + 4 * j, n - i - 4 * j);
+            const __m256d some = _mm256_castsi256_pd(opwright_first_wide(n - i - 4 * j));
+            sums.of[j] = _mm256_blendv_pd(sums.of[j], _mm256_blendv_pd(_mm256_min_pd(cells, sums.of[j]), cells, _mm256_cmp_pd(cells, cells, _CMP_UNORD_Q)), some);
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = opwright_minimum(sums.of[j], (double)row[i + j]);
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = opwright_minimum(sums.of[j], (double)row[i + j]);
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512BW__)
+static inline __m512d opwright_wide_f64_s32(const int32_t *cells, __mmask8 some) { return _mm512_cvtepi32_pd(_mm256_maskz_loadu_epi32(some, cells)); }
+#elif defined(__AVX2__)
+static inline __m256d opwright_wide_f64_s32(const int32_t *cells, int64_t count) { return _mm256_cvtepi32_pd(_mm_maskload_epi32(cells, _mm256_castsi256_si128(opwright_first_lanes(count)))); }
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_f64 opwright_sum_row_f64_s32(opwright_lanes_f64 sums, const int32_t *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512d cells = opwright_wide_f64_s32(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_add_pd(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512d cells = opwright_wide_f64_s32(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_pd(sums.of[j], some, _mm512_add_pd(cells, sums.of[j]));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256d cells = opwright_wide_f64_s32(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_add_pd(cells, sums.of[j]);
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256d cells = opwright_wide_f64_s32(row + i + 4 * j, n - i - 4 * j);
+            const __m256d some = _mm256_castsi256_pd(opwright_first_wide(n - i - 4 * j));
+            sums.of[j] = _mm256_blendv_pd(sums.of[j], _mm256_add_pd(cells, sums.of[j]), some);
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = sums.of[j] + (double)row[i + j];
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = sums.of[j] + (double)row[i + j];
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512BW__)
+static inline __m512d opwright_wide_f64_f64(const double *cells, __mmask8 some) { return _mm512_maskz_loadu_pd(some, cells); }
+#elif defined(__AVX2__)
+static inline __m256d opwright_wide_f64_f64(const double *cells, int64_t count) { return _mm256_maskload_pd(cells, opwright_first_wide(count)); }
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_f64 opwright_sum_row_f64_f64(opwright_lanes_f64 sums, const double *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512d cells = opwright_wide_f64_f64(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_add_pd(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512d cells = opwright_wide_f64_f64(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_pd(sums.of[j], some, _mm512_add_pd(cells, sums.of[j]));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256d cells = opwright_wide_f64_f64(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_add_pd(cells, sums.of[j]);
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256d cells = opwright_wide_f64_f64(row + i + 4 * j, n - i - 4 * j);
+            const __m256d some = _mm256_castsi256_pd(opwright_first_wide(n - i - 4 * j));
+            sums.of[j] = _mm256_blendv_pd(sums.of[j], _mm256_add_pd(cells, sums.of[j]), some);
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = sums.of[j] + (double)row[i + j];
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = sums.of[j] + (double)row[i + j];
+    }
+#endif
+    return sums;
+}
+
+OPWRIGHT_INLINE opwright_lanes_f64 opwright_product_row_f64_f64(opwright_lanes_f64 sums, const double *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512d cells = opwright_wide_f64_f64(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_mul_pd(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512d cells = opwright_wide_f64_f64(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_pd(sums.of[j], some, _mm512_mul_pd(cells, sums.of[j]));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256d cells = opwright_wide_f64_f64(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_mul_pd(cells, sums.of[j]);
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256d cells = opwright_wide_f64_f64(row + i + 4 * j, n - i - 4 * j);
+            const __m256d some = _mm256_castsi256_pd(opwright_first_wide(n - i - 4 * j));
+            sums.of[j] = _mm256_blendv_pd(sums.of[j], _mm256_mul_pd(cells, sums.of[j]), some);
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = sums.of[j] * (double)row[i + j];
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = sums.of[j] * (double)row[i + j];
+    }
+#endif
+    return sums;
+}
+
+OPWRIGHT_INLINE opwright_lanes_f64 opwright_max_row_f64_f64(opwright_lanes_f64 sums, const double *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512d cells = opwright_wide_f64_f64(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_mask_mov_pd(_mm512_max_pd(cells, sums.of[j]), _mm512_cmp_pd_mask(cells, cells, _CMP_UNORD_Q), cells);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512d cells = opwright_wide_f64_f64(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_pd(sums.of[j], some, _mm512_mask_mov_pd(_mm512_max_pd(cells, sums.of[j]), _mm512_cmp_pd_mask(cells, cells, _CMP_UNORD_Q), cells));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256d cells = opwright_wide_f64_f64(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_blendv_pd(_mm256_max_pd(cells, sums.of[j]), cells, _mm256_cmp_pd(cells, cells, _CMP_UNORD_Q));
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256d cells = opwright_wide_f64_f64(row + i + 4 * j, n - i - 4 * j);
+            const __m256d some = _mm256_castsi256_pd(opwright_first_wide(n - i - 4 * j));
+            sums.of[j] = _mm256_blendv_pd(sums.of[j], _mm256_blendv_pd(_mm256_max_pd(cells, sums.of[j]), cells, _mm256_cmp_pd(cells, cells, _CMP_UNORD_Q)), some);
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = opwright_maximum(sums.of[j], (double)row[i + j]);
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = opwright_maximum(sums.of[j], (double)row[i + j]);
+    }
+#endif
+    return sums;
+}
+
+OPWRIGHT_INLINE opwright_lanes_f64 opwright_min_row_f64_f64(opwright_lanes_f64 sums, const double *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512d cells = opwright_wide_f64_f64(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_mask_mov_pd(_mm512_min_pd(cells, sums.of[j]), _mm512_cmp_pd_mask(cells, cells, _CMP_UNORD_Q), cells);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512d cells = opwright_wide_f64_f64(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_pd(sums.of[j], some, _mm512_mask_mov_pd(_mm512_min_pd(cells, sums.of[j]), _mm512_cmp_pd_mask(cells, cells, _CMP_UNORD_Q), cells));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256d cells = opwright_wide_f64_f64(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_blendv_pd(_mm256_min_pd(cells, sums.of[j]), cells, _mm256_cmp_pd(cells, cells, _CMP_UNORD_Q));
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256d cells = opwright_wide_f64_f64(row + i + 4 * j, n - i - 4 * j);
+            const __m256d some = _mm256_castsi256_pd(opwright_first_wide(n - i - 4 * j));
+            sums.of[j] = _mm256_blendv_pd(sums.of[j], _mm256_blendv_pd(_mm256_min_pd(cells, sums.of[j]), cells, _mm256_cmp_pd(cells, cells, _CMP_UNORD_Q)), some);
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = opwright_minimum(sums.of[j], (double)row[i + j]);
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = opwright_minimum(sums.of[j], (double)row[i + j]);
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512BW__)
+static inline __m512d opwright_wide_f64_s8(const int8_t *cells, __mmask8 some) { return _mm512_cvtepi32_pd(_mm256_cvtepi8_epi32(_mm_maskz_loadu_epi8(some, cells))); }
+#elif defined(__AVX2__)
+static inline __m256d opwright_wide_f64_s8(const int8_t *cells, int64_t count) { return _mm256_cvtepi32_pd(_mm_cvtepi8_epi32(opwright_some_bytes(cells, count))); }
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_f64 opwright_sum_row_f64_s8(opwright_lanes_f64 sums, const int8_t *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512d cells = opwright_wide_f64_s8(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_add_pd(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512d cells = opwright_wide_f64_s8(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_pd(sums.of[j], some, _mm512_add_pd(cells, sums.of[j]));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256d cells = opwright_wide_f64_s8(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_add_pd(cells, sums.of[j]);
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256d cells = opwright_wide_f64_s8(row + i + 4 * j, n - i - 4 * j);
+            const __m256d some = _mm256_castsi256_pd(opwright_first_wide(n - i - 4 * j));
+            sums.of[j] = _mm256_blendv_pd(sums.of[j], _mm256_add_pd(cells, sums.of[j]), some);
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = sums.of[j] + (double)row[i + j];
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = sums.of[j] + (double)row[i + j];
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512BW__)
+static inline __m512d opwright_wide_f64_u8(const uint8_t *cells, __mmask8 some) { return _mm512_cvtepi32_pd(_mm256_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, cells))); }
+#elif defined(__AVX2__)
+static inline __m256d opwright_wide_f64_u8(const uint8_t *cells, int64_t count) { return _mm256_cvtepi32_pd(_mm_cvtepu8_epi32(opwright_some_bytes(cells, count))); }
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_f64 opwright_sum_row_f64_u8(opwright_lanes_f64 sums, const uint8_t *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512d cells = opwright_wide_f64_u8(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_add_pd(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512d cells = opwright_wide_f64_u8(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_pd(sums.of[j], some, _mm512_add_pd(cells, sums.of[j]));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256d cells = opwright_wide_f64_u8(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_add_pd(cells, sums.of[j]);
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256d cells = opwright_wide_f64_u8(row + i + 4 * j, n - i - 4 * j);
+            const __m256d some = _mm256_castsi256_pd(opwright_first_wide(n - i - 4 * j));
+            sums.of[j] = _mm256_blendv_pd(sums.of[j], _mm256_add_pd(cells, sums.of[j]), some);
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = sums.of[j] + (double)row[i + j];
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = sums.of[j] + (double)row[i + j];
+    }
+#endif
+    return sums;
+}
+
+// Lanes of s64 that sum up a row as it stands: as of f32, lane i has the cells i, i + 32, and so on.
+#if defined(__AVX512BW__)
+typedef struct {
+    __m512i of[4];
+} opwright_lanes_s64;
+#elif defined(__AVX2__)
+typedef struct {
+    __m256i of[8];
+} opwright_lanes_s64;
+#else
+typedef struct {
+    int64_t of[32];
+} opwright_lanes_s64;
+#endif
+
+static inline opwright_lanes_s64 opwright_lanes_of_s64(int64_t x)
+{
+    opwright_lanes_s64 all;
+#if defined(__AVX512BW__)
+    for (int j = 0; j < 4; ++j) {
+        all.of[j] = _mm512_set1_epi64(x);
+    }
+#elif defined(__AVX2__)
+    for (int j = 0; j < 8; ++j) {
+        all.of[j] = _mm256_set1_epi64x(x);
+    }
+#else
+    for (int i = 0; i < 32; ++i) {
+        all.of[i] = x;
+    }
+#endif
+    return all;
+}
+
+#if defined(__AVX512BW__)
+static inline __m512i opwright_wide_s64_s32(const int32_t *cells, __mmask8 some) { return _mm512_cvtepi32_epi64(_mm256_maskz_loadu_epi32(some, cells)); }
+#elif defined(__AVX2__)
+static inline __m256i opwright_wide_s64_s32(const int32_t *cells, int64_t count) { return _mm256_cvtepi32_epi64(_mm_maskload_epi32(cells, _mm256_castsi256_si128(opwright_first_lanes(count)))); }
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_s64 opwright_sum_row_s64_s32(opwright_lanes_s64 sums, const int32_t *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512i cells = opwright_wide_s64_s32(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_add_epi64(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512i cells = opwright_wide_s64_s32(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_epi64(sums.of[j], some, _mm512_add_epi64(cells, sums.of[j]));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256i cells = opwright_wide_s64_s32(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_add_epi64(cells, sums.of[j]);
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256i cells = opwright_wide_s64_s32(row + i + 4 * j, n - i - 4 * j);
+            sums.of[j] = _mm256_add_epi64(sums.of[j], cells); // zeros behind the row
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = (int64_t)((uint64_t)sums.of[j] + (uint64_t)(int64_t)row[i + j]);
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = (int64_t)((uint64_t)sums.of[j] + (uint64_t)(int64_t)row[i + j]);
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512BW__)
+static inline __m512i opwright_wide_s64_s8(const int8_t *cells, __mmask8 some) { return _mm512_cvtepi8_epi64(_mm_maskz_loadu_epi8(some, cells)); }
+#elif defined(__AVX2__)
+static inline __m256i opwright_wide_s64_s8(const int8_t *cells, int64_t count) { return _mm256_cvtepi8_epi64(opwright_some_bytes(cells, count)); }
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_s64 opwright_sum_row_s64_s8(opwright_lanes_s64 sums, const int8_t *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512i cells = opwright_wide_s64_s8(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_add_epi64(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512i cells = opwright_wide_s64_s8(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_epi64(sums.of[j], some, _mm512_add_epi64(cells, sums.of[j]));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256i cells = opwright_wide_s64_s8(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_add_epi64(cells, sums.of[j]);
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256i cells = opwright_wide_s64_s8(row + i + 4 * j, n - i - 4 * j);
+            sums.of[j] = _mm256_add_epi64(sums.of[j], cells); // zeros behind the row
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = (int64_t)((uint64_t)sums.of[j] + (uint64_t)(int64_t)row[i + j]);
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = (int64_t)((uint64_t)sums.of[j] + (uint64_t)(int64_t)row[i + j]);
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512BW__)
+static inline __m512i opwright_wide_s64_u8(const uint8_t *cells, __mmask8 some) { return _mm512_cvtepu8_epi64(_mm_maskz_loadu_epi8(some, cells)); }
+#elif defined(__AVX2__)
+static inline __m256i opwright_wide_s64_u8(const uint8_t *cells, int64_t count) { return _mm256_cvtepu8_epi64(opwright_some_bytes(cells, count)); }
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_s64 opwright_sum_row_s64_u8(opwright_lanes_s64 sums, const uint8_t *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512i cells = opwright_wide_s64_u8(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_add_epi64(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512i cells = opwright_wide_s64_u8(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_epi64(sums.of[j], some, _mm512_add_epi64(cells, sums.of[j]));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256i cells = opwright_wide_s64_u8(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_add_epi64(cells, sums.of[j]);
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256i cells = opwright_wide_s64_u8(row + i + 4 * j, n - i - 4 * j);
+            sums.of[j] = _mm256_add_epi64(sums.of[j], cells); // zeros behind the row
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = (int64_t)((uint64_t)sums.of[j] + (uint64_t)(int64_t)row[i + j]);
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = (int64_t)((uint64_t)sums.of[j] + (uint64_t)(int64_t)row[i + j]);
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512BW__)
+static inline __m512i opwright_wide_s64_s64(const int64_t *cells, __mmask8 some) { return _mm512_maskz_loadu_epi64(some, cells); }
+#elif defined(__AVX2__)
+static inline __m256i opwright_wide_s64_s64(const int64_t *cells, int64_t count) { return _mm256_maskload_epi64((const void *)cells, opwright_first_wide(count)); }
+#endif
+
+OPWRIGHT_INLINE opwright_lanes_s64 opwright_sum_row_s64_s64(opwright_lanes_s64 sums, const int64_t *row, int64_t n)
+{
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 4; ++j) {
+            const __m512i cells = opwright_wide_s64_s64(row + i + 8 * j, 0xff);
+            sums.of[j] = _mm512_add_epi64(cells, sums.of[j]);
+        }
+    }
+    if (i < n) {
+        const uint32_t rest = (1U << (n - i)) - 1U;
+        for (int j = 0; j < 4; ++j) {
+            const __mmask8 some = (__mmask8)(rest >> (8 * j));
+            const __m512i cells = opwright_wide_s64_s64(row + i + 8 * j, some);
+            sums.of[j] = _mm512_mask_mov_epi64(sums.of[j], some, _mm512_add_epi64(cells, sums.of[j]));
+        }
+    }
+#elif defined(__AVX2__)
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 8; ++j) {
+            const __m256i cells = opwright_wide_s64_s64(row + i + 4 * j, 4);
+            sums.of[j] = _mm256_add_epi64(cells, sums.of[j]);
+        }
+    }
+    for (int j = 0; j < 8; ++j) {
+        if (i + 4 * j < n) {
+            const __m256i cells = opwright_wide_s64_s64(row + i + 4 * j, n - i - 4 * j);
+            sums.of[j] = _mm256_add_epi64(sums.of[j], cells); // zeros behind the row
+        }
+    }
+#else
+    for (; i + 32 <= n; i += 32) {
+        for (int j = 0; j < 32; ++j) {
+            sums.of[j] = (int64_t)((uint64_t)sums.of[j] + (uint64_t)(int64_t)row[i + j]);
+        }
+    }
+    for (int j = 0; j < n - i; ++j) {
+        sums.of[j] = (int64_t)((uint64_t)sums.of[j] + (uint64_t)(int64_t)row[i + j]);
+    }
+#endif
+    return sums;
+}
+
+#if defined(__AVX512BW__)
+typedef __m512d opwright_half_f64;
+#elif defined(__AVX2__)
+typedef __m256d opwright_half_f64;
+#endif
+
+#if defined(__AVX512BW__)
+static inline __m512d opwright_sum_half_f64(opwright_lanes_f64 sums)
+{
+    const __m512d even = _mm512_add_pd(sums.of[0], sums.of[2]);
+    const __m512d odd = _mm512_add_pd(sums.of[1], sums.of[3]);
+    return _mm512_add_pd(even, odd);
+}
+
+// What the lanes of four rows make, each in the order of `opwright_sum_lanes_f64`.
+static inline __m256d opwright_sum_fours_f64(__m512d a, __m512d b, __m512d c, __m512d d)
+{
+    const __m512d a_low = _mm512_shuffle_f64x2(a, b, 0x44), a_high = _mm512_shuffle_f64x2(a, b, 0xee);
+    const __m512d c_low = _mm512_shuffle_f64x2(c, d, 0x44), c_high = _mm512_shuffle_f64x2(c, d, 0xee);
+    const __m512d ab = _mm512_add_pd(a_low, a_high);
+    const __m512d cd = _mm512_add_pd(c_low, c_high);
+    const __m512d begin = _mm512_shuffle_f64x2(ab, cd, 0x88), end = _mm512_shuffle_f64x2(ab, cd, 0xdd);
+    const __m512d two = _mm512_add_pd(begin, end);
+    const __m512d other = _mm512_permute_pd(two, 0x55);
+    const __m512d one = _mm512_add_pd(two, other);
+    return _mm512_castpd512_pd256(_mm512_maskz_compress_pd(0x55, one));
+}
+#elif defined(__AVX2__)
+static inline __m256d opwright_sum_half_f64(opwright_lanes_f64 sums)
+{
+    const __m256d half_0 = _mm256_add_pd(sums.of[0], sums.of[4]);
+    const __m256d half_1 = _mm256_add_pd(sums.of[1], sums.of[5]);
+    const __m256d half_2 = _mm256_add_pd(sums.of[2], sums.of[6]);
+    const __m256d half_3 = _mm256_add_pd(sums.of[3], sums.of[7]);
+    const __m256d even = _mm256_add_pd(half_0, half_2);
+    const __m256d odd = _mm256_add_pd(half_1, half_3);
+    return _mm256_add_pd(even, odd);
+}
+
+static inline __m256d opwright_sum_fours_f64(__m256d a, __m256d b, __m256d c, __m256d d)
+{
+    const __m256d a_low = _mm256_permute2f128_pd(a, b, 0x20), a_high = _mm256_permute2f128_pd(a, b, 0x31);
+    const __m256d c_low = _mm256_permute2f128_pd(c, d, 0x20), c_high = _mm256_permute2f128_pd(c, d, 0x31);
+    const __m256d ab = _mm256_add_pd(a_low, a_high);
+    const __m256d cd = _mm256_add_pd(c_low, c_high);
+    const __m256d even = _mm256_unpacklo_pd(ab, cd), odd = _mm256_unpackhi_pd(ab, cd);
+    return _mm256_permute4x64_pd(_mm256_add_pd(even, odd), 0xd8);
+}
+#endif
+
+static inline double opwright_sum_lanes_f64(opwright_lanes_f64 sums)
+{
+#if defined(__AVX2__)
+#if defined(__AVX512BW__)
+    const __m512d eight = opwright_sum_half_f64(sums);
+    const __m256d low = _mm512_castpd512_pd256(eight), high = _mm512_extractf64x4_pd(eight, 1);
+    const __m256d four = _mm256_add_pd(low, high);
+#else
+    const __m256d four = opwright_sum_half_f64(sums);
+#endif
+    const __m128d begin = _mm256_castpd256_pd128(four), end = _mm256_extractf128_pd(four, 1);
+    const __m128d two = _mm_add_pd(begin, end);
+    const __m128d other = _mm_unpackhi_pd(two, two);
+    return _mm_cvtsd_f64(_mm_add_pd(two, other));
+#else
+    return opwright_sum_of_f64(sums.of);
+#endif
+}
+
+// Combines a number of each of some rows with the sum of the row.
+static inline void opwright_sum_rows_f64_f32(const float *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    const opwright_lanes_f64 none = opwright_lanes_of_f64(0);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const float *const at = row + i * pitch;
+        const opwright_half_f64 a = opwright_sum_half_f64(opwright_sum_row_f64_f32(none, at, n));
+        const opwright_half_f64 b = opwright_sum_half_f64(opwright_sum_row_f64_f32(none, at + pitch, n));
+        const opwright_half_f64 c = opwright_sum_half_f64(opwright_sum_row_f64_f32(none, at + 2 * pitch, n));
+        const opwright_half_f64 d = opwright_sum_half_f64(opwright_sum_row_f64_f32(none, at + 3 * pitch, n));
+        const __m256d four = opwright_sum_fours_f64(a, b, c, d), known = _mm256_loadu_pd(to + i);
+        _mm256_storeu_pd(to + i, _mm256_add_pd(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const double one = opwright_sum_lanes_f64(opwright_sum_row_f64_f32(none, row + i * pitch, n));
+        to[i] = to[i] + one;
+    }
+}
+
+// Combines a number of each of some rows with the sum of the row.
+static inline void opwright_sum_rows_f64_s32(const int32_t *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    const opwright_lanes_f64 none = opwright_lanes_of_f64(0);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const int32_t *const at = row + i * pitch;
+        const opwright_half_f64 a = opwright_sum_half_f64(opwright_sum_row_f64_s32(none, at, n));
+        const opwright_half_f64 b = opwright_sum_half_f64(opwright_sum_row_f64_s32(none, at + pitch, n));
+        const opwright_half_f64 c = opwright_sum_half_f64(opwright_sum_row_f64_s32(none, at + 2 * pitch, n));
+        const opwright_half_f64 d = opwright_sum_half_f64(opwright_sum_row_f64_s32(none, at + 3 * pitch, n));
+        const __m256d four = opwright_sum_fours_f64(a, b, c, d), known = _mm256_loadu_pd(to + i);
+        _mm256_storeu_pd(to + i, _mm256_add_pd(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const double one = opwright_sum_lanes_f64(opwright_sum_row_f64_s32(none, row + i * pitch, n));
+        to[i] = to[i] + one;
+    }
+}
+
+// Combines a number of each of some rows with the sum of the row.
+static inline void opwright_sum_rows_f64_f64(const double *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    const opwright_lanes_f64 none = opwright_lanes_of_f64(0);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const double *const at = row + i * pitch;
+        const opwright_half_f64 a = opwright_sum_half_f64(opwright_sum_row_f64_f64(none, at, n));
+        const opwright_half_f64 b = opwright_sum_half_f64(opwright_sum_row_f64_f64(none, at + pitch, n));
+        const opwright_half_f64 c = opwright_sum_half_f64(opwright_sum_row_f64_f64(none, at + 2 * pitch, n));
+        const opwright_half_f64 d = opwright_sum_half_f64(opwright_sum_row_f64_f64(none, at + 3 * pitch, n));
+        const __m256d four = opwright_sum_fours_f64(a, b, c, d), known = _mm256_loadu_pd(to + i);
+        _mm256_storeu_pd(to + i, _mm256_add_pd(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const double one = opwright_sum_lanes_f64(opwright_sum_row_f64_f64(none, row + i * pitch, n));
+        to[i] = to[i] + one;
+    }
+}
+
+// Combines a number of each of some rows with the sum of the row.
+static inline void opwright_sum_rows_f64_s8(const int8_t *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    const opwright_lanes_f64 none = opwright_lanes_of_f64(0);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const int8_t *const at = row + i * pitch;
+        const opwright_half_f64 a = opwright_sum_half_f64(opwright_sum_row_f64_s8(none, at, n));
+        const opwright_half_f64 b = opwright_sum_half_f64(opwright_sum_row_f64_s8(none, at + pitch, n));
+        const opwright_half_f64 c = opwright_sum_half_f64(opwright_sum_row_f64_s8(none, at + 2 * pitch, n));
+        const opwright_half_f64 d = opwright_sum_half_f64(opwright_sum_row_f64_s8(none, at + 3 * pitch, n));
+        const __m256d four = opwright_sum_fours_f64(a, b, c, d), known = _mm256_loadu_pd(to + i);
+        _mm256_storeu_pd(to + i, _mm256_add_pd(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const double one = opwright_sum_lanes_f64(opwright_sum_row_f64_s8(none, row + i * pitch, n));
+        to[i] = to[i] + one;
+    }
+}
+
+// Combines a number of each of some rows with the sum of the row.
+static inline void opwright_sum_rows_f64_u8(const uint8_t *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    const opwright_lanes_f64 none = opwright_lanes_of_f64(0);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const uint8_t *const at = row + i * pitch;
+        const opwright_half_f64 a = opwright_sum_half_f64(opwright_sum_row_f64_u8(none, at, n));
+        const opwright_half_f64 b = opwright_sum_half_f64(opwright_sum_row_f64_u8(none, at + pitch, n));
+        const opwright_half_f64 c = opwright_sum_half_f64(opwright_sum_row_f64_u8(none, at + 2 * pitch, n));
+        const opwright_half_f64 d = opwright_sum_half_f64(opwright_sum_row_f64_u8(none, at + 3 * pitch, n));
+        const __m256d four = opwright_sum_fours_f64(a, b, c, d), known = _mm256_loadu_pd(to + i);
+        _mm256_storeu_pd(to + i, _mm256_add_pd(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const double one = opwright_sum_lanes_f64(opwright_sum_row_f64_u8(none, row + i * pitch, n));
+        to[i] = to[i] + one;
+    }
+}
+
+#if defined(__AVX512BW__)
+static inline __m512d opwright_product_half_f64(opwright_lanes_f64 sums)
+{
+    const __m512d even = _mm512_mul_pd(sums.of[0], sums.of[2]);
+    const __m512d odd = _mm512_mul_pd(sums.of[1], sums.of[3]);
+    return _mm512_mul_pd(even, odd);
+}
+
+// What the lanes of four rows make, each in the order of `opwright_product_lanes_f64`.
+static inline __m256d opwright_product_fours_f64(__m512d a, __m512d b, __m512d c, __m512d d)
+{
+    const __m512d a_low = _mm512_shuffle_f64x2(a, b, 0x44), a_high = _mm512_shuffle_f64x2(a, b, 0xee);
+    const __m512d c_low = _mm512_shuffle_f64x2(c, d, 0x44), c_high = _mm512_shuffle_f64x2(c, d, 0xee);
+    const __m512d ab = _mm512_mul_pd(a_low, a_high);
+    const __m512d cd = _mm512_mul_pd(c_low, c_high);
+    const __m512d begin = _mm512_shuffle_f64x2(ab, cd, 0x88), end = _mm512_shuffle_f64x2(ab, cd, 0xdd);
+    const __m512d two = _mm512_mul_pd(begin, end);
+    const __m512d other = _mm512_permute_pd(two, 0x55);
+    const __m512d one = _mm512_mul_pd(two, other);
+    return _mm512_castpd512_pd256(_mm512_maskz_compress_pd(0x55, one));
+}
+#elif defined(__AVX2__)
+static inline __m256d opwright_product_half_f64(opwright_lanes_f64 sums)
+{
+    const __m256d half_0 = _mm256_mul_pd(sums.of[0], sums.of[4]);
+    const __m256d half_1 = _mm256_mul_pd(sums.of[1], sums.of[5]);
+    const __m256d half_2 = _mm256_mul_pd(sums.of[2], sums.of[6]);
+    const __m256d half_3 = _mm256_mul_pd(sums.of[3], sums.of[7]);
+    const __m256d even = _mm256_mul_pd(half_0, half_2);
+    const __m256d odd = _mm256_mul_pd(half_1, half_3);
+    return _mm256_mul_pd(even, odd);
+}
+
+static inline __m256d opwright_product_fours_f64(__m256d a, __m256d b, __m256d c, __m256d d)
+{
+    const __m256d a_low = _mm256_permute2f128_pd(a, b, 0x20), a_high = _mm256_permute2f128_pd(a, b, 0x31);
+    const __m256d c_low = _mm256_permute2f128_pd(c, d, 0x20), c_high = _mm256_permute2f128_pd(c, d, 0x31);
+    const __m256d ab = _mm256_mul_pd(a_low, a_high);
+    const __m256d cd = _mm256_mul_pd(c_low, c_high);
+    const __m256d even = _mm256_unpacklo_pd(ab, cd), odd = _mm256_unpackhi_pd(ab, cd);
+    return _mm256_permute4x64_pd(_mm256_mul_pd(even, odd), 0xd8);
+}
+#endif
+
+static inline double opwright_product_lanes_f64(opwright_lanes_f64 sums)
+{
+#if defined(__AVX2__)
+#if defined(__AVX512BW__)
+    const __m512d eight = opwright_product_half_f64(sums);
+    const __m256d low = _mm512_castpd512_pd256(eight), high = _mm512_extractf64x4_pd(eight, 1);
+    const __m256d four = _mm256_mul_pd(low, high);
+#else
+    const __m256d four = opwright_product_half_f64(sums);
+#endif
+    const __m128d begin = _mm256_castpd256_pd128(four), end = _mm256_extractf128_pd(four, 1);
+    const __m128d two = _mm_mul_pd(begin, end);
+    const __m128d other = _mm_unpackhi_pd(two, two);
+    return _mm_cvtsd_f64(_mm_mul_pd(two, other));
+#else
+    return opwright_product_of_f64(sums.of);
+#endif
+}
+
+// Combines a number of each of some rows with the product of the row.
+static inline void opwright_product_rows_f64_f32(const float *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    const opwright_lanes_f64 none = opwright_lanes_of_f64(1);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const float *const at = row + i * pitch;
+        const opwright_half_f64 a = opwright_product_half_f64(opwright_product_row_f64_f32(none, at, n));
+        const opwright_half_f64 b = opwright_product_half_f64(opwright_product_row_f64_f32(none, at + pitch, n));
+        const opwright_half_f64 c = opwright_product_half_f64(opwright_product_row_f64_f32(none, at + 2 * pitch, n));
+        const opwright_half_f64 d = opwright_product_half_f64(opwright_product_row_f64_f32(none, at + 3 * pitch, n));
+        const __m256d four = opwright_product_fours_f64(a, b, c, d), known = _mm256_loadu_pd(to + i);
+        _mm256_storeu_pd(to + i, _mm256_mul_pd(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const double one = opwright_product_lanes_f64(opwright_product_row_f64_f32(none, row + i * pitch, n));
+        to[i] = to[i] * one;
+    }
+}
+
+// Combines a number of each of some rows with the product of the row.
+static inline void opwright_product_rows_f64_f64(const double *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    const opwright_lanes_f64 none = opwright_lanes_of_f64(1);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const double *const at = row + i * pitch;
+        const opwright_half_f64 a = opwright_product_half_f64(opwright_product_row_f64_f64(none, at, n));
+        const opwright_half_f64 b = opwright_product_half_f64(opwright_product_row_f64_f64(none, at + pitch, n));
+        const opwright_half_f64 c = opwright_product_half_f64(opwright_product_row_f64_f64(none, at + 2 * pitch, n));
+        const opwright_half_f64 d = opwright_product_half_f64(opwright_product_row_f64_f64(none, at + 3 * pitch, n));
+        const __m256d four = opwright_product_fours_f64(a, b, c, d), known = _mm256_loadu_pd(to + i);
+        _mm256_storeu_pd(to + i, _mm256_mul_pd(known, four));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const double one = opwright_product_lanes_f64(opwright_product_row_f64_f64(none, row + i * pitch, n));
+        to[i] = to[i] * one;
+    }
+}
+
+#if defined(__AVX512BW__)
+static inline __m512d opwright_max_half_f64(opwright_lanes_f64 sums)
+{
+    const __m512d even = _mm512_mask_mov_pd(_mm512_max_pd(sums.of[0], sums.of[2]), _mm512_cmp_pd_mask(sums.of[0], sums.of[0], _CMP_UNORD_Q), sums.of[0]);
+    const __m512d odd = _mm512_mask_mov_pd(_mm512_max_pd(sums.of[1], sums.of[3]), _mm512_cmp_pd_mask(sums.of[1], sums.of[1], _CMP_UNORD_Q), sums.of[1]);
+    return _mm512_mask_mov_pd(_mm512_max_pd(even, odd), _mm512_cmp_pd_mask(even, even, _CMP_UNORD_Q), even);
+}
+
+// What the lanes of four rows make, each in the order of `opwright_max_lanes_f64`.
+static inline __m256d opwright_max_fours_f64(__m512d a, __m512d b, __m512d c, __m512d d)
+{
+    const __m512d a_low = _mm512_shuffle_f64x2(a, b, 0x44), a_high = _mm512_shuffle_f64x2(a, b, 0xee);
+    const __m512d c_low = _mm512_shuffle_f64x2(c, d, 0x44), c_high = _mm512_shuffle_f64x2(c, d, 0xee);
+    const __m512d ab = _mm512_mask_mov_pd(_mm512_max_pd(a_low, a_high), _mm512_cmp_pd_mask(a_low, a_low, _CMP_UNORD_Q), a_low);
+    const __m512d cd = _mm512_mask_mov_pd(_mm512_max_pd(c_low, c_high), _mm512_cmp_pd_mask(c_low, c_low, _CMP_UNORD_Q), c_low);
+    const __m512d begin = _mm512_shuffle_f64x2(ab, cd, 0x88), end = _mm512_shuffle_f64x2(ab, cd, 0xdd);
+    const __m512d two = _mm512_mask_mov_pd(_mm512_max_pd(begin, end), _mm512_cmp_pd_mask(begin, begin, _CMP_UNORD_Q), begin);
+    const __m512d other = _mm512_permute_pd(two, 0x55);
+    const __m512d one = _mm512_mask_mov_pd(_mm512_max_pd(two, other), _mm512_cmp_pd_mask(two, two, _CMP_UNORD_Q), two);
+    return _mm512_castpd512_pd256(_mm512_maskz_compress_pd(0x55, one));
+}
+#elif defined(__AVX2__)
+static inline __m256d opwright_max_half_f64(opwright_lanes_f64 sums)
+{
+    const __m256d half_0 = _mm256_blendv_pd(_mm256_max_pd(sums.of[0], sums.of[4]), sums.of[0], _mm256_cmp_pd(sums.of[0], sums.of[0], _CMP_UNORD_Q));
+    const __m256d half_1 = _mm256_blendv_pd(_mm256_max_pd(sums.of[1], sums.of[5]), sums.of[1], _mm256_cmp_pd(sums.of[1], sums.of[1], _CMP_UNORD_Q));
+    const __m256d half_2 = _mm256_blendv_pd(_mm256_max_pd(sums.of[2], sums.of[6]), sums.of[2], _mm256_cmp_pd(sums.of[2], sums.of[2], _CMP_UNORD_Q));
+    const __m256d half_3 = _mm256_blendv_pd(_mm256_max_pd(sums.of[3], sums.of[7]), sums.of[3], _mm256_cmp_pd(sums.of[3], sums.of[3], _CMP_UNORD_Q));
+    const __m256d even = _mm256_blendv_pd(_mm256_max_pd(half_0, half_2), half_0, _mm256_cmp_pd(half_0, half_0, _CMP_UNORD_Q));
+    const __m256d odd = _mm256_blendv_pd(_mm256_max_pd(half_1, half_3), half_1, _mm256_cmp_pd(half_1, half_1, _CMP_UNORD_Q));
+    return _mm256_blendv_pd(_mm256_max_pd(even, odd), even, _mm256_cmp_pd(even, even, _CMP_UNORD_Q));
+}
+
+static inline __m256d opwright_max_fours_f64(__m256d a, __m256d b, __m256d c, __m256d d)
+{
+    const __m256d a_low = _mm256_permute2f128_pd(a, b, 0x20), a_high = _mm256_permute2f128_pd(a, b, 0x31);
+    const __m256d c_low = _mm256_permute2f128_pd(c, d, 0x20), c_high = _mm256_permute2f128_pd(c, d, 0x31);
+    const __m256d ab = _mm256_blendv_pd(_mm256_max_pd(a_low, a_high), a_low, _mm256_cmp_pd(a_low, a_low, _CMP_UNORD_Q));
+    const __m256d cd = _mm256_blendv_pd(_mm256_max_pd(c_low, c_high), c_low, _mm256_cmp_pd(c_low, c_low, _CMP_UNORD_Q));
+    const __m256d even = _mm256_unpacklo_pd(ab, cd), odd = _mm256_unpackhi_pd(ab, cd);
+    return _mm256_permute4x64_pd(_mm256_blendv_pd(_mm256_max_pd(even, odd), even, _mm256_cmp_pd(even, even, _CMP_UNORD_Q)), 0xd8);
+}
+#endif
+
+static inline double opwright_max_lanes_f64(opwright_lanes_f64 sums)
+{
+#if defined(__AVX2__)
+#if defined(__AVX512BW__)
+    const __m512d eight = opwright_max_half_f64(sums);
+    const __m256d low = _mm512_castpd512_pd256(eight), high = _mm512_extractf64x4_pd(eight, 1);
+    const __m256d four = _mm256_blendv_pd(_mm256_max_pd(low, high), low, _mm256_cmp_pd(low, low, _CMP_UNORD_Q));
+#else
+    const __m256d four = opwright_max_half_f64(sums);
+#endif
+    const __m128d begin = _mm256_castpd256_pd128(four), end = _mm256_extractf128_pd(four, 1);
+    const __m128d two = _mm_blendv_pd(_mm_max_pd(begin, end), begin, _mm_cmp_pd(begin, begin, _CMP_UNORD_Q));
+    const __m128d other = _mm_unpackhi_pd(two, two);
+    return _mm_cvtsd_f64(_mm_blendv_pd(_mm_max_pd(two, other), two, _mm_cmp_pd(two, two, _CMP_UNORD_Q)));
+#else
+    return opwright_max_of_f64(sums.of);
+#endif
+}
+
+// Combines a number of each of some rows with the max of the row.
+static inline void opwright_max_rows_f64_f32(const float *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    const opwright_lanes_f64 none = opwright_lanes_of_f64(-(double)INFINITY);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const float *const at = row + i * pitch;
+        const opwright_half_f64 a = opwright_max_half_f64(opwright_max_row_f64_f32(none, at, n));
+        const opwright_half_f64 b = opwright_max_half_f64(opwright_max_row_f64_f32(none, at + pitch, n));
+        const opwright_half_f64 c = opwright_max_half_f64(opwright_max_row_f64_f32(none, at + 2 * pitch, n));
+        const opwright_half_f64 d = opwright_max_half_f64(opwright_max_row_f64_f32(none, at + 3 * pitch, n));
+        const __m256d four = opwright_max_fours_f64(a, b, c, d), known = _mm256_loadu_pd(to + i);
+        _mm256_storeu_pd(to + i, _mm256_blendv_pd(_mm256_max_pd(known, four), known, _mm256_cmp_pd(known, known, _CMP_UNORD_Q)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const double one = opwright_max_lanes_f64(opwright_max_row_f64_f32(none, row + i * pitch, n));
+        to[i] = opwright_maximum(to[i], one);
+    }
+}
+
+// Combines a number of each of some rows with the max of the row.
+static inline void opwright_max_rows_f64_f64(const double *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    const opwright_lanes_f64 none = opwright_lanes_of_f64(-(double)INFINITY);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const double *const at = row + i * pitch;
+        const opwright_half_f64 a = opwright_max_half_f64(opwright_max_row_f64_f64(none, at, n));
+        const opwright_half_f64 b = opwright_max_half_f64(opwright_max_row_f64_f64(none, at + pitch, n));
+        const opwright_half_f64 c = opwright_max_half_f64(opwright_max_row_f64_f64(none, at + 2 * pitch, n));
+        const opwright_half_f64 d = opwright_max_half_f64(opwright_max_row_f64_f64(none, at + 3 * pitch, n));
+        const __m256d four = opwright_max_fours_f64(a, b, c, d), known = _mm256_loadu_pd(to + i);
+        _mm256_storeu_pd(to + i, _mm256_blendv_pd(_mm256_max_pd(known, four), known, _mm256_cmp_pd(known, known, _CMP_UNORD_Q)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const double one = opwright_max_lanes_f64(opwright_max_row_f64_f64(none, row + i * pitch, n));
+        to[i] = opwright_maximum(to[i], one);
+    }
+}
+
+#if defined(__AVX512BW__)
+static inline __m512d opwright_min_half_f64(opwright_lanes_f64 sums)
+{
+    const __m512d even = _mm512_mask_mov_pd(_mm512_min_pd(sums.of[0], sums.of[2]), _mm512_cmp_pd_mask(sums.of[0], sums.of[0], _CMP_UNORD_Q), sums.of[0]);
+    const __m512d odd = _mm512_mask_mov_pd(_mm512_min_pd(sums.of[1], sums.of[3]), _mm512_cmp_pd_mask(sums.of[1], sums.of[1], _CMP_UNORD_Q), sums.of[1]);
+    return _mm512_mask_mov_pd(_mm512_min_pd(even, odd), _mm512_cmp_pd_mask(even, even, _CMP_UNORD_Q), even);
+}
+
+// What the lanes of four rows make, each in the order of `opwright_min_lanes_f64`.
+static inline __m256d opwright_min_fours_f64(__m512d a, __m512d b, __m512d c, __m512d d)
+{
+    const __m512d a_low = _mm512_shuffle_f64x2(a, b, 0x44), a_high = _mm512_shuffle_f64x2(a, b, 0xee);
+    const __m512d c_low = _mm512_shuffle_f64x2(c, d, 0x44), c_high = _mm512_shuffle_f64x2(c, d, 0xee);
+    const __m512d ab = _mm512_mask_mov_pd(_mm512_min_pd(a_low, a_high), _mm512_cmp_pd_mask(a_low, a_low, _CMP_UNORD_Q), a_low);
+    const __m512d cd = _mm512_mask_mov_pd(_mm512_min_pd(c_low, c_high), _mm512_cmp_pd_mask(c_low, c_low, _CMP_UNORD_Q), c_low);
+    const __m512d begin = _mm512_shuffle_f64x2(ab, cd, 0x88), end = _mm512_shuffle_f64x2(ab, cd, 0xdd);
+    const __m512d two = _mm512_mask_mov_pd(_mm512_min_pd(begin, end), _mm512_cmp_pd_mask(begin, begin, _CMP_UNORD_Q), begin);
+    const __m512d other = _mm512_permute_pd(two, 0x55);
+    const __m512d one = _mm512_mask_mov_pd(_mm512_min_pd(two, other), _mm512_cmp_pd_mask(two, two, _CMP_UNORD_Q), two);
+    return _mm512_castpd512_pd256(_mm512_maskz_compress_pd(0x55, one));
+}
+#elif defined(__AVX2__)
+static inline __m256d opwright_min_half_f64(opwright_lanes_f64 sums)
+{
+    const __m256d half_0 = _mm256_blendv_pd(_mm256_min_pd(sums.of[0], sums.of[4]), sums.of[0], _mm256_cmp_pd(sums.of[0], sums.of[0], _CMP_UNORD_Q));
+    const __m256d half_1 = _mm256_blendv_pd(_mm256_min_pd(sums.of[1], sums.of[5]), sums.of[1], _mm256_cmp_pd(sums.of[1], sums.of[1], _CMP_UNORD_Q));
+    const __m256d half_2 = _mm256_blendv_pd(_mm256_min_pd(sums.of[2], sums.of[6]), sums.of[2], _mm256_cmp_pd(sums.of[2], sums.of[2], _CMP_UNORD_Q));
+    const __m256d half_3 = _mm256_blendv_pd(_mm256_min_pd(sums.of[3], sums.of[7]), sums.of[3], _mm256_cmp_pd(sums.of[3], sums.of[3], _CMP_UNORD_Q));
+    const __m256d even = _mm256_blendv_pd(_mm256_min_pd(half_0, half_2), half_0, _mm256_cmp_pd(half_0, half_0, _CMP_UNORD_Q));
+    const __m256d odd = _mm256_blendv_pd(_mm256_min_pd(half_1, half_3), half_1, _mm256_cmp_pd(half_1, half_1, _CMP_UNORD_Q));
+    return _mm256_blendv_pd(_mm256_min_pd(even, odd), even, _mm256_cmp_pd(even, even, _CMP_UNORD_Q));
+}
+
+static inline __m256d opwright_min_fours_f64(__m256d a, __m256d b, __m256d c, __m256d d)
+{
+    const __m256d a_low = _mm256_permute2f128_pd(a, b, 0x20), a_high = _mm256_permute2f128_pd(a, b, 0x31);
+    const __m256d c_low = _mm256_permute2f128_pd(c, d, 0x20), c_high = _mm256_permute2f128_pd(c, d, 0x31);
+    const __m256d ab = _mm256_blendv_pd(_mm256_min_pd(a_low, a_high), a_low, _mm256_cmp_pd(a_low, a_low, _CMP_UNORD_Q));
+    const __m256d cd = _mm256_blendv_pd(_mm256_min_pd(c_low, c_high), c_low, _mm256_cmp_pd(c_low, c_low, _CMP_UNORD_Q));
+    const __m256d even = _mm256_unpacklo_pd(ab, cd), odd = _mm256_unpackhi_pd(ab, cd);
+    return _mm256_permute4x64_pd(_mm256_blendv_pd(_mm256_min_pd(even, odd), even, _mm256_cmp_pd(even, even, _CMP_UNORD_Q)), 0xd8);
+}
+#endif
+
+static inline double opwright_min_lanes_f64(opwright_lanes_f64 sums)
+{
+#if defined(__AVX2__)
+#if defined(__AVX512BW__)
+    const __m512d eight = opwright_min_half_f64(sums);
+    const __m256d low = _mm512_castpd512_pd256(eight), high = _mm512_extractf64x4_pd(eight, 1);
+    const __m256d four = _mm256_blendv_pd(_mm256_min_pd(low, high), low, _mm256_cmp_pd(low, low, _CMP_UNORD_Q));
+#else
+    const __m256d four = opwright_min_half_f64(sums);
+#endif
+    const __m128d begin = _mm256_castpd256_pd128(four), end = _mm256_extractf128_pd(four, 1);
+    const __m128d two = _mm_blendv_pd(_mm_min_pd(begin, end), begin, _mm_cmp_pd(begin, begin, _CMP_UNORD_Q));
+    const __m128d other = _mm_unpackhi_pd(two, two);
+    return _mm_cvtsd_f64(_mm_blendv_pd(_mm_min_pd(two, other), two, _mm_cmp_pd(two, two, _CMP_UNORD_Q)));
+#else
+    return opwright_min_of_f64(sums.of);
+#endif
+}
+
+// Combines a number of each of some rows with the min of the row.
+static inline void opwright_min_rows_f64_f32(const float *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    const opwright_lanes_f64 none = opwright_lanes_of_f64((double)INFINITY);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const float *const at = row + i * pitch;
+        const opwright_half_f64 a = opwright_min_half_f64(opwright_min_row_f64_f32(none, at, n));
+        const opwright_half_f64 b = opwright_min_half_f64(opwright_min_row_f64_f32(none, at + pitch, n));
+        const opwright_half_f64 c = opwright_min_half_f64(opwright_min_row_f64_f32(none, at + 2 * pitch, n));
+        const opwright_half_f64 d = opwright_min_half_f64(opwright_min_row_f64_f32(none, at + 3 * pitch, n));
+        const __m256d four = opwright_min_fours_f64(a, b, c, d), known = _mm256_loadu_pd(to + i);
+        _mm256_storeu_pd(to + i, _mm256_blendv_pd(_mm256_min_pd(known, four), known, _mm256_cmp_pd(known, known, _CMP_UNORD_Q)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const double one = opwright_min_lanes_f64(opwright_min_row_f64_f32(none, row + i * pitch, n));
+        to[i] = opwright_minimum(to[i], one);
+    }
+}
+
+// Combines a number of each of some rows with the min of the row.
+static inline void opwright_min_rows_f64_f64(const double *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    const opwright_lanes_f64 none = opwright_lanes_of_f64((double)INFINITY);
+    int64_t i = 0;
+#if defined(__AVX2__)
+    for (; i + 4 <= rows; i += 4) {
+        const double *const at = row + i * pitch;
+        const opwright_half_f64 a = opwright_min_half_f64(opwright_min_row_f64_f64(none, at, n));
+        const opwright_half_f64 b = opwright_min_half_f64(opwright_min_row_f64_f64(none, at + pitch, n));
+        const opwright_half_f64 c = opwright_min_half_f64(opwright_min_row_f64_f64(none, at + 2 * pitch, n));
+        const opwright_half_f64 d = opwright_min_half_f64(opwright_min_row_f64_f64(none, at + 3 * pitch, n));
+        const __m256d four = opwright_min_fours_f64(a, b, c, d), known = _mm256_loadu_pd(to + i);
+        _mm256_storeu_pd(to + i, _mm256_blendv_pd(_mm256_min_pd(known, four), known, _mm256_cmp_pd(known, known, _CMP_UNORD_Q)));
+    }
+#endif
+    for (; i < rows; ++i) {
+        const double one = opwright_min_lanes_f64(opwright_min_row_f64_f64(none, row + i * pitch, n));
+        to[i] = opwright_minimum(to[i], one);
+    }
+}
+
+static inline int64_t opwright_sum_lanes_s64(opwright_lanes_s64 sums)
+{
+#if defined(__AVX512BW__)
+    return _mm512_reduce_add_epi64(_mm512_add_epi64(_mm512_add_epi64(sums.of[0], sums.of[2]), _mm512_add_epi64(sums.of[1], sums.of[3])));
+#elif defined(__AVX2__)
+    __m256i four = sums.of[0];
+    for (int j = 1; j < 8; ++j) {
+        four = _mm256_add_epi64(four, sums.of[j]);
+    }
+    const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
+    return _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two)));
+#else
+    return opwright_sum_of_s64(sums.of);
+#endif
+}
+
+static inline void opwright_sum_rows_s64_s32(const int32_t *row, int64_t pitch, int64_t n, int64_t rows, int64_t *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        const int64_t one = opwright_sum_lanes_s64(opwright_sum_row_s64_s32(opwright_lanes_of_s64(0), row + i * pitch, n));
+        to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)one);
+    }
+}
+
+static inline void opwright_sum_rows_s64_s8(const int8_t *row, int64_t pitch, int64_t n, int64_t rows, int64_t *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        const int64_t one = opwright_sum_lanes_s64(opwright_sum_row_s64_s8(opwright_lanes_of_s64(0), row + i * pitch, n));
+        to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)one);
+    }
+}
+
+static inline void opwright_sum_rows_s64_u8(const uint8_t *row, int64_t pitch, int64_t n, int64_t rows, int64_t *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        const int64_t one = opwright_sum_lanes_s64(opwright_sum_row_s64_u8(opwright_lanes_of_s64(0), row + i * pitch, n));
+        to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)one);
+    }
+}
+
+static inline void opwright_sum_rows_s64_s64(const int64_t *row, int64_t pitch, int64_t n, int64_t rows, int64_t *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        const int64_t one = opwright_sum_lanes_s64(opwright_sum_row_s64_s64(opwright_lanes_of_s64(0), row + i * pitch, n));
+        to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)one);
+    }
+}
+
+// The max of a row of at least one s32. Cells may be looked at twice: the last vector is whole.
+static inline int32_t opwright_max_cells_s32(const int32_t *row, int64_t n)
+{
+#if defined(__AVX2__)
+    int64_t i = 0;
+    __m128i four;
+    if (n >= 8) {
+        __m256i eight = _mm256_loadu_si256((const void *)(row + n - 8));
+#if defined(__AVX512BW__)
+        if (n >= 16) {
+            __m512i sixteen = _mm512_loadu_si512(row + n - 16);
+            for (; i + 16 <= n; i += 16) {
+                sixteen = _mm512_max_epi32(sixteen, _mm512_loadu_si512(row + i));
+            }
+            i = n;
+            eight = _mm256_max_epi32(_mm512_castsi512_si256(sixteen), _mm512_extracti64x4_epi64(sixteen, 1));
+        }
+#endif
+        for (; i + 8 <= n; i += 8) {
+            eight = _mm256_max_epi32(eight, _mm256_loadu_si256((const void *)(row + i)));
+        }
+        four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    } else if (n >= 4) {
+        four = _mm_max_epi32(_mm_loadu_si128((const void *)row), _mm_loadu_si128((const void *)(row + n - 4)));
+    } else {
+        int32_t most = row[0];
+        for (i = 1; i < n; ++i) {
+            most = row[i] > most ? row[i] : most;
+        }
+        return most;
+    }
+    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+    return (int32_t)_mm_cvtsi128_si32(four);
+#else
+    int32_t most = row[0];
+    for (int64_t i = 1; i < n; ++i) {
+        most = row[i] > most ? row[i] : most;
+    }
+    return most;
+#endif
+}
+
+static inline float opwright_max_row_f32_s32(float most, const int32_t *row, int64_t n)
+{
+    return n > 0 ? opwright_maximumf(most, (float)opwright_max_cells_s32(row, n)) : most;
+}
+
+static inline void opwright_max_rows_f32_s32(const int32_t *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_max_row_f32_s32(to[i], row + i * pitch, n);
+    }
+}
+
+static inline double opwright_max_row_f64_s32(double most, const int32_t *row, int64_t n)
+{
+    return n > 0 ? opwright_maximum(most, (double)opwright_max_cells_s32(row, n)) : most;
+}
+
+static inline void opwright_max_rows_f64_s32(const int32_t *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_max_row_f64_s32(to[i], row + i * pitch, n);
+    }
+}
+
+static inline int64_t opwright_max_row_s64_s32(int64_t most, const int32_t *row, int64_t n)
+{
+    return n > 0 ? opwright_max(most, (int64_t)opwright_max_cells_s32(row, n)) : most;
+}
+
+static inline void opwright_max_rows_s64_s32(const int32_t *row, int64_t pitch, int64_t n, int64_t rows, int64_t *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_max_row_s64_s32(to[i], row + i * pitch, n);
+    }
+}
+
+// The min of a row of at least one s32. Cells may be looked at twice: the last vector is whole.
+static inline int32_t opwright_min_cells_s32(const int32_t *row, int64_t n)
+{
+#if defined(__AVX2__)
+    int64_t i = 0;
+    __m128i four;
+    if (n >= 8) {
+        __m256i eight = _mm256_loadu_si256((const void *)(row + n - 8));
+#if defined(__AVX512BW__)
+        if (n >= 16) {
+            __m512i sixteen = _mm512_loadu_si512(row + n - 16);
+            for (; i + 16 <= n; i += 16) {
+                sixteen = _mm512_min_epi32(sixteen, _mm512_loadu_si512(row + i));
+            }
+            i = n;
+            eight = _mm256_min_epi32(_mm512_castsi512_si256(sixteen), _mm512_extracti64x4_epi64(sixteen, 1));
+        }
+#endif
+        for (; i + 8 <= n; i += 8) {
+            eight = _mm256_min_epi32(eight, _mm256_loadu_si256((const void *)(row + i)));
+        }
+        four = _mm_min_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    } else if (n >= 4) {
+        four = _mm_min_epi32(_mm_loadu_si128((const void *)row), _mm_loadu_si128((const void *)(row + n - 4)));
+    } else {
+        int32_t most = row[0];
+        for (i = 1; i < n; ++i) {
+            most = row[i] < most ? row[i] : most;
+        }
+        return most;
+    }
+    four = _mm_min_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_min_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+    return (int32_t)_mm_cvtsi128_si32(four);
+#else
+    int32_t most = row[0];
+    for (int64_t i = 1; i < n; ++i) {
+        most = row[i] < most ? row[i] : most;
+    }
+    return most;
+#endif
+}
+
+static inline float opwright_min_row_f32_s32(float most, const int32_t *row, int64_t n)
+{
+    return n > 0 ? opwright_minimumf(most, (float)opwright_min_cells_s32(row, n)) : most;
+}
+
+static inline void opwright_min_rows_f32_s32(const int32_t *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_min_row_f32_s32(to[i], row + i * pitch, n);
+    }
+}
+
+static inline double opwright_min_row_f64_s32(double most, const int32_t *row, int64_t n)
+{
+    return n > 0 ? opwright_minimum(most, (double)opwright_min_cells_s32(row, n)) : most;
+}
+
+static inline void opwright_min_rows_f64_s32(const int32_t *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_min_row_f64_s32(to[i], row + i * pitch, n);
+    }
+}
+
+static inline int64_t opwright_min_row_s64_s32(int64_t most, const int32_t *row, int64_t n)
+{
+    return n > 0 ? opwright_min(most, (int64_t)opwright_min_cells_s32(row, n)) : most;
+}
+
+static inline void opwright_min_rows_s64_s32(const int32_t *row, int64_t pitch, int64_t n, int64_t rows, int64_t *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_min_row_s64_s32(to[i], row + i * pitch, n);
+    }
+}
+
+// The max of a row of at least one s8. Cells may be looked at twice: the last vector is whole.
+static inline int8_t opwright_max_cells_s8(const int8_t *row, int64_t n)
+{
+#if defined(__AVX2__)
+    int64_t i = 0;
+    __m128i four;
+    if (n >= 32) {
+        __m256i eight = _mm256_loadu_si256((const void *)(row + n - 32));
+#if defined(__AVX512BW__)
+        if (n >= 64) {
+            __m512i sixteen = _mm512_loadu_si512(row + n - 64);
+            for (; i + 64 <= n; i += 64) {
+                sixteen = _mm512_max_epi8(sixteen, _mm512_loadu_si512(row + i));
+            }
+            i = n;
+            eight = _mm256_max_epi8(_mm512_castsi512_si256(sixteen), _mm512_extracti64x4_epi64(sixteen, 1));
+        }
+#endif
+        for (; i + 32 <= n; i += 32) {
+            eight = _mm256_max_epi8(eight, _mm256_loadu_si256((const void *)(row + i)));
+        }
+        four = _mm_max_epi8(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    } else if (n >= 16) {
+        four = _mm_max_epi8(_mm_loadu_si128((const void *)row), _mm_loadu_si128((const void *)(row + n - 16)));
+    } else {
+        int8_t most = row[0];
+        for (i = 1; i < n; ++i) {
+            most = row[i] > most ? row[i] : most;
+        }
+        return most;
+    }
+    four = _mm_max_epi8(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_max_epi8(four, _mm_shuffle_epi32(four, 0xb1));
+    four = _mm_max_epi8(four, _mm_shufflelo_epi16(four, 0xb1));
+    four = _mm_max_epi8(four, _mm_srli_epi16(four, 8));
+    return (int8_t)_mm_cvtsi128_si32(four);
+#else
+    int8_t most = row[0];
+    for (int64_t i = 1; i < n; ++i) {
+        most = row[i] > most ? row[i] : most;
+    }
+    return most;
+#endif
+}
+
+static inline float opwright_max_row_f32_s8(float most, const int8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_maximumf(most, (float)opwright_max_cells_s8(row, n)) : most;
+}
+
+static inline void opwright_max_rows_f32_s8(const int8_t *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_max_row_f32_s8(to[i], row + i * pitch, n);
+    }
+}
+
+static inline double opwright_max_row_f64_s8(double most, const int8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_maximum(most, (double)opwright_max_cells_s8(row, n)) : most;
+}
+
+static inline void opwright_max_rows_f64_s8(const int8_t *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_max_row_f64_s8(to[i], row + i * pitch, n);
+    }
+}
+
+static inline int64_t opwright_max_row_s64_s8(int64_t most, const int8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_max(most, (int64_t)opwright_max_cells_s8(row, n)) : most;
+}
+
+static inline void opwright_max_rows_s64_s8(const int8_t *row, int64_t pitch, int64_t n, int64_t rows, int64_t *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_max_row_s64_s8(to[i], row + i * pitch, n);
+    }
+}
+
+// The min of a row of at least one s8. Cells may be looked at twice: the last vector is whole.
+static inline int8_t opwright_min_cells_s8(const int8_t *row, int64_t n)
+{
+#if defined(__AVX2__)
+    int64_t i = 0;
+    __m128i four;
+    if (n >= 32) {
+        __m256i eight = _mm256_loadu_si256((const void *)(row + n - 32));
+#if defined(__AVX512BW__)
+        if (n >= 64) {
+            __m512i sixteen = _mm512_loadu_si512(row + n - 64);
+            for (; i + 64 <= n; i += 64) {
+                sixteen = _mm512_min_epi8(sixteen, _mm512_loadu_si512(row + i));
+            }
+            i = n;
+            eight = _mm256_min_epi8(_mm512_castsi512_si256(sixteen), _mm512_extracti64x4_epi64(sixteen, 1));
+        }
+#endif
+        for (; i + 32 <= n; i += 32) {
+            eight = _mm256_min_epi8(eight, _mm256_loadu_si256((const void *)(row + i)));
+        }
+        four = _mm_min_epi8(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    } else if (n >= 16) {
+        four = _mm_min_epi8(_mm_loadu_si128((const void *)row), _mm_loadu_si128((const void *)(row + n - 16)));
+    } else {
+        int8_t most = row[0];
+        for (i = 1; i < n; ++i) {
+            most = row[i] < most ? row[i] : most;
+        }
+        return most;
+    }
+    four = _mm_min_epi8(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_min_epi8(four, _mm_shuffle_epi32(four, 0xb1));
+    four = _mm_min_epi8(four, _mm_shufflelo_epi16(four, 0xb1));
+    four = _mm_min_epi8(four, _mm_srli_epi16(four, 8));
+    return (int8_t)_mm_cvtsi128_si32(four);
+#else
+    int8_t most = row[0];
+    for (int64_t i = 1; i < n; ++i) {
+        most = row[i] < most ? row[i] : most;
+    }
+    return most;
+#endif
+}
+
+static inline float opwright_min_row_f32_s8(float most, const int8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_minimumf(most, (float)opwright_min_cells_s8(row, n)) : most;
+}
+
+static inline void opwright_min_rows_f32_s8(const int8_t *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_min_row_f32_s8(to[i], row + i * pitch, n);
+    }
+}
+
+static inline double opwright_min_row_f64_s8(double most, const int8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_minimum(most, (double)opwright_min_cells_s8(row, n)) : most;
+}
+
+static inline void opwright_min_rows_f64_s8(const int8_t *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_min_row_f64_s8(to[i], row + i * pitch, n);
+    }
+}
+
+static inline int64_t opwright_min_row_s64_s8(int64_t most, const int8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_min(most, (int64_t)opwright_min_cells_s8(row, n)) : most;
+}
+
+static inline void opwright_min_rows_s64_s8(const int8_t *row, int64_t pitch, int64_t n, int64_t rows, int64_t *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_min_row_s64_s8(to[i], row + i * pitch, n);
+    }
+}
+
+// The max of a row of at least one u8. Cells may be looked at twice: the last vector is whole.
+static inline uint8_t opwright_max_cells_u8(const uint8_t *row, int64_t n)
+{
+#if defined(__AVX2__)
+    int64_t i = 0;
+    __m128i four;
+    if (n >= 32) {
+        __m256i eight = _mm256_loadu_si256((const void *)(row + n - 32));
+#if defined(__AVX512BW__)
+        if (n >= 64) {
+            __m512i sixteen = _mm512_loadu_si512(row + n - 64);
+            for (; i + 64 <= n; i += 64) {
+                sixteen = _mm512_max_epu8(sixteen, _mm512_loadu_si512(row + i));
+            }
+            i = n;
+            eight = _mm256_max_epu8(_mm512_castsi512_si256(sixteen), _mm512_extracti64x4_epi64(sixteen, 1));
+        }
+#endif
+        for (; i + 32 <= n; i += 32) {
+            eight = _mm256_max_epu8(eight, _mm256_loadu_si256((const void *)(row + i)));
+        }
+        four = _mm_max_epu8(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    } else if (n >= 16) {
+        four = _mm_max_epu8(_mm_loadu_si128((const void *)row), _mm_loadu_si128((const void *)(row + n - 16)));
+    } else {
+        uint8_t most = row[0];
+        for (i = 1; i < n; ++i) {
+            most = row[i] > most ? row[i] : most;
+        }
+        return most;
+    }
+    four = _mm_max_epu8(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_max_epu8(four, _mm_shuffle_epi32(four, 0xb1));
+    four = _mm_max_epu8(four, _mm_shufflelo_epi16(four, 0xb1));
+    four = _mm_max_epu8(four, _mm_srli_epi16(four, 8));
+    return (uint8_t)_mm_cvtsi128_si32(four);
+#else
+    uint8_t most = row[0];
+    for (int64_t i = 1; i < n; ++i) {
+        most = row[i] > most ? row[i] : most;
+    }
+    return most;
+#endif
+}
+
+static inline float opwright_max_row_f32_u8(float most, const uint8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_maximumf(most, (float)opwright_max_cells_u8(row, n)) : most;
+}
+
+static inline void opwright_max_rows_f32_u8(const uint8_t *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_max_row_f32_u8(to[i], row + i * pitch, n);
+    }
+}
+
+static inline double opwright_max_row_f64_u8(double most, const uint8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_maximum(most, (double)opwright_max_cells_u8(row, n)) : most;
+}
+
+static inline void opwright_max_rows_f64_u8(const uint8_t *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_max_row_f64_u8(to[i], row + i * pitch, n);
+    }
+}
+
+static inline int64_t opwright_max_row_s64_u8(int64_t most, const uint8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_max(most, (int64_t)opwright_max_cells_u8(row, n)) : most;
+}
+
+static inline void opwright_max_rows_s64_u8(const uint8_t *row, int64_t pitch, int64_t n, int64_t rows, int64_t *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_max_row_s64_u8(to[i], row + i * pitch, n);
+    }
+}
+
+// The min of a row of at least one u8. Cells may be looked at twice: the last vector is whole.
+static inline uint8_t opwright_min_cells_u8(const uint8_t *row, int64_t n)
+{
+#if defined(__AVX2__)
+    int64_t i = 0;
+    __m128i four;
+    if (n >= 32) {
+        __m256i eight = _mm256_loadu_si256((const void *)(row + n - 32));
+#if defined(__AVX512BW__)
+        if (n >= 64) {
+            __m512i sixteen = _mm512_loadu_si512(row + n - 64);
+            for (; i + 64 <= n; i += 64) {
+                sixteen = _mm512_min_epu8(sixteen, _mm512_loadu_si512(row + i));
+            }
+            i = n;
+            eight = _mm256_min_epu8(_mm512_castsi512_si256(sixteen), _mm512_extracti64x4_epi64(sixteen, 1));
+        }
+#endif
+        for (; i + 32 <= n; i += 32) {
+            eight = _mm256_min_epu8(eight, _mm256_loadu_si256((const void *)(row + i)));
+        }
+        four = _mm_min_epu8(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    } else if (n >= 16) {
+        four = _mm_min_epu8(_mm_loadu_si128((const void *)row), _mm_loadu_si128((const void *)(row + n - 16)));
+    } else {
+        uint8_t most = row[0];
+        for (i = 1; i < n; ++i) {
+            most = row[i] < most ? row[i] : most;
+        }
+        return most;
+    }
+    four = _mm_min_epu8(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_min_epu8(four, _mm_shuffle_epi32(four, 0xb1));
+    four = _mm_min_epu8(four, _mm_shufflelo_epi16(four, 0xb1));
+    four = _mm_min_epu8(four, _mm_srli_epi16(four, 8));
+    return (uint8_t)_mm_cvtsi128_si32(four);
+#else
+    uint8_t most = row[0];
+    for (int64_t i = 1; i < n; ++i) {
+        most = row[i] < most ? row[i] : most;
+    }
+    return most;
+#endif
+}
+
+static inline float opwright_min_row_f32_u8(float most, const uint8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_minimumf(most, (float)opwright_min_cells_u8(row, n)) : most;
+}
+
+static inline void opwright_min_rows_f32_u8(const uint8_t *row, int64_t pitch, int64_t n, int64_t rows, float *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_min_row_f32_u8(to[i], row + i * pitch, n);
+    }
+}
+
+static inline double opwright_min_row_f64_u8(double most, const uint8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_minimum(most, (double)opwright_min_cells_u8(row, n)) : most;
+}
+
+static inline void opwright_min_rows_f64_u8(const uint8_t *row, int64_t pitch, int64_t n, int64_t rows, double *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_min_row_f64_u8(to[i], row + i * pitch, n);
+    }
+}
+
+static inline int64_t opwright_min_row_s64_u8(int64_t most, const uint8_t *row, int64_t n)
+{
+    return n > 0 ? opwright_min(most, (int64_t)opwright_min_cells_u8(row, n)) : most;
+}
+
+static inline void opwright_min_rows_s64_u8(const uint8_t *row, int64_t pitch, int64_t n, int64_t rows, int64_t *to)
+{
+    for (int64_t i = 0; i < rows; ++i) {
+        to[i] = opwright_min_row_s64_u8(to[i], row + i * pitch, n);
     }
 }
 

@@ -38,9 +38,7 @@ from .elements import Elements
 TASKS = 16  # of a group, at most: the lanes of a vector
 CELLS = 2048  # of all rows of a group, which stay in the first-level cache
 RUNNING = {f"opwright_running_{kind}_{t}" for kind in ("sum", "product", "max", "min") for t in ("f32", "f64", "s64")}
-OF_ROWS = RUNNING | {
-    f"opwright_sum_rows_{dtype}" for dtype in ("f32", "bf16", "f16")
-}  # calls that take rows of many tasks
+ROWS = ("opwright_sum_rows_", "opwright_product_rows_", "opwright_max_rows_", "opwright_min_rows_")
 TOGETHER = 4  # rows that running sums take at once: of 1024 x 1000 f64 0.4 of the time of one by one (AMD EPYC, Zen 4)
 TASK, GROUP, COUNT = Name("t_"), Name("group_"), Name("tasks_")
 
@@ -109,7 +107,7 @@ def _of_group(body: Sequence[Stmt], follow: Expr | None) -> list[Stmt]:
     whole = body[0] if body and len(body) == (2 if isinstance(body[0], If) else 1) else None
     first = whole.body[0] if isinstance(whole, If) else whole
     call = first.call if isinstance(first, Do) else None
-    if follow is None or not isinstance(call, Call) or call.function not in OF_ROWS or call.arguments[1] == ZERO:
+    if follow is None or not isinstance(call, Call) or not _of_rows(call.function) or call.arguments[1] == ZERO:
         return [loop]
     row, pitch, cells, _, to = (placed(one, {TASK.name: ZERO}) for one in call.arguments)
     together = both([whole.condition, follow] if isinstance(whole, If) else [follow])
@@ -117,6 +115,11 @@ def _of_group(body: Sequence[Stmt], follow: Expr | None) -> list[Stmt]:
         If(together, (Do(Call(call.function, (row, pitch, cells, COUNT, to))),)),
         If(Unary("!", together), (loop,)),
     ]
+
+
+def _of_rows(function: str) -> bool:
+    """Whether a function takes rows of many tasks."""
+    return function in RUNNING or function.startswith(ROWS)
 
 
 def _before(found: Grouped) -> list[Stmt]:

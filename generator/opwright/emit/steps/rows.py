@@ -33,14 +33,13 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import bends, cache_lines, places, row_ends
+from . import bends, cache_lines, places, row_ends, row_sums
 from .cache_lines import WIDE
 from .elements import ROOM, Elements, product
 from .row_reads import GATHERED, N, RowReads
 from .values import updated
 
 SUMS = 32  # accumulators of a reduction along a row
-FLOATS = ("f32", "bf16", "f16")  # of which functions of rows make sums
 
 
 class Row(RowReads):
@@ -217,28 +216,34 @@ class Row(RowReads):
     def begun(self, part: Part, sums: str) -> list[Stmt]:
         """The accumulators of a reduction along a row before the first term."""
         first = self.values.number(INITIAL[part.operator])
+        if self.stands() and self._is_extreme():
+            return [Declare(sums, first, self.values.c_type, changes=True)]
         if self.stands() or self.summed:
-            return [Declare(sums, Call("opwright_lanes_of", (first,)), "opwright_lanes", changes=True)]
+            kind = self.values.accumulate
+            return [Declare(sums, Call(f"opwright_lanes_of_{kind}", (first,)), f"opwright_lanes_{kind}", changes=True)]
         each = Assign(Index(Name(sums), Name("j_")), first)
         return [DeclareArray(sums, self.values.c_type, SUMS), For("j_", ZERO, nodes.integer(SUMS), (each,))]
 
     def total(self, part: Part, sums: str) -> Expr:
         """The combined accumulators of a reduction along a row."""
-        end = "" if self.stands() or self.summed else f"_{self.values.accumulate}"
-        return Call(f"opwright_{part.operator}_of{end}", (Name(sums),))
+        if self.stands() and self._is_extreme():
+            return Name(sums)
+        of = "lanes" if self.stands() or self.summed else "of"
+        return Call(f"opwright_{part.operator}_{of}_{self.values.accumulate}", (Name(sums),))
 
     def reduced(self, sums: Mapping[str, tuple[Part, Formula]]) -> tuple[Stmt, ...]:
         """Steps if lanes are reduced: each adds to one of SUMS. Steps that stand together read their rows once."""
         if self.stands():
             assert isinstance(self.formula.value, Read)
             dtype, row, (name,) = self.elements.dtype(self.formula.value.tensor), self._row(self.formula.value), sums
-            more = Call(f"opwright_{self.part.operator}_row_{dtype}", (Name(name), Name(row), N))
+            made = row_sums.function(self.part.operator, self.values.accumulate, dtype)
+            more = Call(made, (Name(name), Name(row), N))
             return *self.before, Assign(Name(name), more, source=self.part.source)
 
         buffer = self.function_alone() if len(sums) == 1 else None
         if buffer is not None:
             self.summed, (name,) = True, sums
-            more = Call(f"opwright_{self.part.operator}_row_f32", (Name(name), buffer, N))
+            more = Call(row_sums.function(self.part.operator, "f32", "f32"), (Name(name), buffer, N))
             return *self.before, Assign(Name(name), more, source=self.part.source)
 
         each, whole, source = nodes.integer(SUMS), Name("whole_"), self.part.source
@@ -281,10 +286,15 @@ class Row(RowReads):
         return made.array if isinstance(made, Index) else None
 
     def stands(self) -> bool:
-        """Whether what is reduced is a row of floats as it stands."""
-        value = self.formula.value
+        """Whether what is reduced is a row of numbers as it stands."""
+        value, kinds = self.formula.value, self.elements.dtype
         row = isinstance(value, Read) and self.lane in expr.names(value)
-        return row and self.values.accumulate == "f32" and self.elements.dtype(value.tensor) in FLOATS  # type: ignore[union-attr]
+        return row and row_sums.stands(self.part.operator, self.values.accumulate, kinds(value.tensor))  # type: ignore[union-attr]
+
+    def _is_extreme(self) -> bool:
+        """Whether that is the least or greatest of integers."""
+        value = self.formula.value
+        return isinstance(value, Read) and row_sums.is_extreme(self.part.operator, self.elements.dtype(value.tensor))
 
     def target_row(self, updates: bool, other: Part | None = None) -> str:
         """The written row, with its current content if `updates`; that of a step that stands beside."""
