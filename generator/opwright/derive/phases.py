@@ -42,6 +42,7 @@ from .rewrites.respelling import assigned, respelled, unwound
 from .rewrites.row_blocks import block_letter, by_blocks
 from .rewrites.scans import scanned
 from .rewrites.sharing import hoisted, shared
+from .rewrites.strips import in_strips
 from .rewrites.turning import turned
 from .rewrites.written_out import written_out
 from .rewrites.zero_points import separated
@@ -150,7 +151,7 @@ def staged(op: Op) -> Staged:
     outputs = [tensor.name for tensor in op.outputs]
     found = unwound(in_digits(written_out(needed(conditioned(indicated(copied(separated(op)))), outputs), op)))
     found = at_named(looked_up(picked(found, op), op))
-    found = accumulating(assigned(summed_first(found), once), outputs)
+    found = accumulating(assigned(in_strips(summed_first(found)), once), outputs)
     found = scanned(bordered(respelled(found), op))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = hoisted(_by_blocks(paired(apart(masked(reaching(beforehand(found))))), optional))
