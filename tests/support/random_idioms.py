@@ -203,7 +203,13 @@ class Idioms(IdiomSpec):
         of = self.one((f"{' / '.join(cells)}", f"({' * '.join(cells)})", f"({' * '.join(cells)} - 1)", other))
         read = self.cell(v)
         text = self.one((read, f"{read} * {read}", f"abs({read} - 1)", f"{other} * {read}"))
-        made = self.made(Array(name, kept, None), f"{name}{row} += {text} / {of}")
+        guards = [f"{x} % 2 == 0" for x in gone if x not in RUNS] if "- 1)" not in of else []
+        guard = f"\n      where: [{self.one(guards)}]" if guards and self.chance(0.25) else ""
+        shares = f"{text} / {of}"
+        if self.chance(0.25) and v.most is not None:
+            shares = f"select({read} > 0, {shares}, 0)"
+        step = f"{name}{row} += {shares}"
+        made = self.made(Array(name, kept, None), f"do: {step}{guard}" if guard else step)
         if self.chance(0.5):
             far, about = self.name(), f"({read} - {self.cell(made)})"
             self.made(Array(far, kept, None), f"{far}{row} += {about} * {about} / {of}")

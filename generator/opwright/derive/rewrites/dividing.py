@@ -40,7 +40,11 @@ def divided_last(found: Program) -> Program:
 
 
 def _undivided(found: Program, tree: Expr) -> tuple[Expr, list[Expr]]:
-    """A product without what it is divided by and depends on sizes alone."""
+    """A product without what it is divided by and depends on sizes alone; it may be chosen, where 0 is not."""
+    if isinstance(tree, Call) and tree.function == "select" and tree.arguments[2] == Number(0):
+        condition, value, other = tree.arguments
+        term, divisors = _undivided(found, value)
+        return Call("select", (condition, term, other)), divisors
     if not isinstance(tree, Binary) or tree.op not in ("*", "/"):
         return tree, []
     left, divisors = _undivided(found, tree.left)
@@ -60,7 +64,7 @@ def _sums(found: Program, part: Part, divisors: Sequence[Expr]) -> bool:
     alone = sum(other.target.tensor == target.tensor for other in found.parts) == 1
     between = found.arrays[target.tensor].role == "between" and target.tensor not in found.integers
     summed = [letter for letter in part.letters if letter not in expr.names(target)]
-    if part.operator != "sum" or part.by or part.where or not (alone and between and summed):
+    if part.operator != "sum" or part.by or not (alone and between and summed):
         return False
     if not expr.reads(part.formulas[0].value) or target.tensor in {read.tensor for read in part.reads}:
         return False
@@ -71,9 +75,13 @@ def _sums(found: Program, part: Part, divisors: Sequence[Expr]) -> bool:
     )
     counts = {letter: _cells(found.letters[letter]) for letter in part.letters}
     known = {*counts.values(), *map(Name, found.sizes.positive)}
-    inside = all(map(found.is_inside, part.reads))
-    others = (one for one in divisors if not (inside and _all_but_one(one, [counts[letter] for letter in summed])))
+    all_there = not part.where and all(map(found.is_inside, part.reads)) and not _chooses(part.formulas[0].value)
+    others = (one for one in divisors if not (all_there and _all_but_one(one, [counts[letter] for letter in summed])))
     return whole and all(_counts(one, known) for one in others)
+
+
+def _chooses(tree: Expr) -> bool:
+    return any(isinstance(node, Call) and node.function == "select" for node in expr.walk(tree))
 
 
 def _cells(letter: Axis) -> Expr:
