@@ -17,7 +17,9 @@ enum {
     ONLY_CHUNK = OPWRIGHT_AMX ? 1024 : CHUNK_UNITS, // the same where no other follows, for which sums would wait: with it and what
                                // FAR_BYTES says, 2048x2048x2048 takes 0.75 to 0.93 of the time (Intel Xeon with AMX, gcc 12.2, bf16)
     STAGE_BYTES = 8 << 20,     // of right that is packed at a time
-    ALONE_BYTES = 512 << 10,   // of right, where a task packs its own
+    ALONE_BYTES = OPWRIGHT_AMX ? 1 << 20 : 512 << 10, // of right, where a task packs its own
+    SHARED_ALONE = 2 << 20,    // the same of several workers, which else wait for one another after each stage: 4 products of 128x128x3136
+                               // on two threads take 0.8 of the time, bf16 0.63; 0.85 with AVX2 (Intel Xeon with AMX, gcc 12.2)
     NEAR_BYTES = 128 << 10,    // of an operand that is read in place
     AGAIN_BYTES = 512 << 10,   // of the rows of left of a task, which are read in place for each panel: 3136x256x64 0.93 to 0.97 of the
                                // time of copies, 12544x512x128 bf16 0.9, 2048x1024x1000 0.96 to 0.98 (AMD Zen 5, gcc 12.2)
@@ -181,7 +183,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     tiles_of(p, in_registers(q));
     const int64_t vector_bytes = p->chunk * LANES * UNIT_BYTES;
     p->alone = p->products > 1 && (workers <= 1 || p->products >= 2 * workers) &&
-               p->vectors * p->chunks * vector_bytes <= ALONE_BYTES;
+               p->vectors * p->chunks * vector_bytes <= (workers > 1 ? SHARED_ALONE : ALONE_BYTES);
     const int64_t near = q->right_term == q->columns && q->rows <= DENSE_ROWS ? DENSE_BYTES : NEAR_BYTES;
     p->right_in_place = sizeof(elem) == UNIT_BYTES && q->right_column == 1 && q->columns % LANES == 0 && q->rows <= NEAR_ROWS &&
                         q->right_term >= 0 && q->terms * q->right_term * (int64_t)sizeof(elem) <= near && !(LOW && crowds(p));
