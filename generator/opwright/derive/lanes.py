@@ -41,6 +41,9 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
                 inner = [name for name in digits[-1:] if not whole or _reduced_alone(parts, name)]
                 inner = inner or [*_slid(found, parts, read, number)[:1]]
                 walked |= dict.fromkeys([letter] if letter else inner)
+    given = [part for part in parts if any(found.arrays[read.tensor].role == "input" for read in part.reads)]
+    if given and walked and not any(letter in part.letters for part in given for letter in walked):
+        walked = _before_one_cell(found, parts) | walked
     walked = walked or _of_others(found, parts)
     named = _named(parts)
     walked = {letter: None for letter in walked if letter not in named} or walked
@@ -122,6 +125,14 @@ def _slid(found: Program, parts: Sequence[Part], read: Read, number: int) -> tup
         if factors.get(cell.name) == 1 and far and cell.name not in kept and _many(cell, LONG):
             return cell.name, window.name
     return ()
+
+
+def _before_one_cell(found: Program, parts: Sequence[Part]) -> dict[str, None]:
+    """The letters that walk the axis before a last one of which steps name cells by numbers, as of complex numbers."""
+    reads = [read for part in parts for read in (part.target, *part.reads) if len(read.indices) > 1]
+    named = [read for read in reads if not expr.names(read.indices[-1]) & found.letters.keys()]
+    letters = (found.walks(read.tensor, len(read.indices) - 2, read.indices[-2]) for read in named)
+    return {letter: None for letter in letters if letter}
 
 
 def _of_others(found: Program, parts: Sequence[Part]) -> dict[str, None]:
