@@ -24,6 +24,12 @@ DIAGONALS = ("bii->b", "ii,ij->ij")
 LONE = ("aed,abd->ad",)  # sums of either factor alone, and then their product
 CHAINS = ("ab,bc,cd->ad", "ab,cb,cd,ed->ea")  # of which calls multiply those pairs first that have the fewest terms
 SCALED = ("abc,dbc,db->ad", "ab,abc,bcd->ad")  # by a scale of each group of terms
+GROUPS = (
+    "ab,cb,ad,cd->ac",
+    "abc,ce,bd,ad->ab",
+    "ac,bc,ad,bd,ab->ab",
+    "ac,bc,ad,bd,e->abe",
+)  # that are summed for themselves
 RANDOM = 40 if FULL else 4
 CALLS = 12 if FULL else 6
 Made = tuple[ModuleType, list[Einsum]]
@@ -33,7 +39,7 @@ Made = tuple[ModuleType, list[Einsum]]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     rng = np.random.default_rng(3)
     drawn = []
-    for number, notation in enumerate((*CHAINS, *TURNED, *DIAGONALS, *LONE, *SCALED)):
+    for number, notation in enumerate((*CHAINS, *TURNED, *DIAGONALS, *LONE, *SCALED, *GROUPS)):
         factors, out = notation.split("->")
         drawn.append(einsum(f"Einsum{number}", factors.split(","), out))
     drawn += [draw(rng, f"Einsum{len(drawn) + number}") for number in range(RANDOM)]

@@ -27,6 +27,7 @@ from .rewrites.accumulating import accumulating, once, plain
 from .rewrites.apart import apart
 from .rewrites.beforehand import beforehand
 from .rewrites.bordered import bordered
+from .rewrites.components import in_components
 from .rewrites.copied import copied
 from .rewrites.digits import in_digits
 from .rewrites.dividing import divided_last
@@ -151,7 +152,7 @@ def staged(op: Op) -> Staged:
     outputs = [tensor.name for tensor in op.outputs]
     found = unwound(in_digits(written_out(needed(conditioned(indicated(copied(separated(op)))), outputs), op)))
     found = at_named(looked_up(picked(found, op), op))
-    found = accumulating(assigned(in_strips(summed_first(found)), once), outputs)
+    found = accumulating(assigned(in_strips(in_components(summed_first(found))), once), outputs)
     found = scanned(bordered(respelled(found), op))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = hoisted(_by_blocks(paired(apart(masked(reaching(beforehand(found))))), optional))

@@ -27,7 +27,7 @@ def _split(found: Program, part: Part, arrays: dict[str, Array]) -> Iterator[Par
     factors = list(factors_of(part.formulas[0].value))
     letters = [{*part.letters} & expr.names(factor) for factor in factors]
     simple = part.by is None and part.operator == "sum" and not part.where and part.target.tensor not in found.integers
-    whole = walked(found, part.target) and all(_inside(found, read) for read in part.reads)
+    whole = walked(found, part.target) and all(inside(found, read) for read in part.reads)
     if simple and whole and len(factors) > 1 and all(letters):
         for number, factor in enumerate(factors):
             others = expr.names(part.target).union(*letters[:number], *letters[number + 1 :])
@@ -38,11 +38,11 @@ def _split(found: Program, part: Part, arrays: dict[str, Array]) -> Iterator[Par
             arrays[name] = Array(name, "between", tuple(dataclasses.replace(found.letters[x], name=x) for x in kept))
             factors[number] = cells = Read(name, tuple(map(Name, kept)))
             yield part.of(cells, "sum", factor)
-        part = _multiplied(found, part, product_of(factors))
+        part = multiplied(found, part, product_of(factors))
     yield part
 
 
-def _inside(found: Program, read: Read) -> bool:
+def inside(found: Program, read: Read) -> bool:
     """Whether a letter walks each axis of a read, maybe two at once, as those of a diagonal."""
     axes = found.arrays[read.tensor].axes
     return all(
@@ -51,7 +51,7 @@ def _inside(found: Program, read: Read) -> bool:
     )
 
 
-def _multiplied(found: Program, part: Part, value: Expr) -> Part:
+def multiplied(found: Program, part: Part, value: Expr) -> Part:
     """A step with a product of sums, which is 0 where one of these has no terms, even if others are infinite."""
     made = part.of(part.target, "sum", value)
     summed = [letter for letter in part.letters if letter not in made.letters]
