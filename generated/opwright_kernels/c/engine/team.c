@@ -120,26 +120,32 @@ static bool spun(bool ready(void))
     return false;
 }
 
+// Runs a worker, which is one of so many.
+static void run_one(int64_t worker, int64_t workers)
+{
+    inside = true;
+    pool.run(pool.context, worker);
+    inside = false;
+    if (atomic_fetch_add(&pool.finished, 1) + 1 == workers) {
+        pthread_mutex_lock(&pool.lock);
+        if (pool.waiting) {
+            pthread_cond_signal(&pool.done);
+        }
+        pthread_mutex_unlock(&pool.lock);
+    }
+}
+
 // Claims and runs workers until none is left.
 static void help(void)
 {
     uint64_t ticket = atomic_load(&pool.ticket);
-    inside = true;
     while ((uint32_t)ticket < ticket >> 32) {
         if (!atomic_compare_exchange_weak(&pool.ticket, &ticket, ticket + 1)) {
             continue;
         }
-        pool.run(pool.context, (int64_t)(uint32_t)ticket);
-        if (atomic_fetch_add(&pool.finished, 1) + 1 == (int64_t)(ticket >> 32)) {
-            pthread_mutex_lock(&pool.lock);
-            if (pool.waiting) {
-                pthread_cond_signal(&pool.done);
-            }
-            pthread_mutex_unlock(&pool.lock);
-        }
+        run_one((int64_t)(uint32_t)ticket, (int64_t)(ticket >> 32));
         ticket = atomic_load(&pool.ticket);
     }
-    inside = false;
 }
 
 // Excludes, while this many sleepers are woken, the caller's CPU and those of earlier sleepers from their affinity.
@@ -330,8 +336,11 @@ void opwright_team_run(void (*work)(void *context, int64_t worker), void *contex
     pool.run = work;
     pool.context = context;
     atomic_store(&pool.finished, 0);
-    atomic_store(&pool.ticket, (uint64_t)workers << 32);
+    atomic_store(&pool.ticket, (uint64_t)workers << 32 | 1);
     wake(workers - 1);
+    // The caller's share is always the first, which its cache may have from the call before: layer normalisation of 1000 x 197
+    // f32 with two threads takes 0.7 of the time of shares that go to whoever comes first (Intel Xeon, 2 cores, gcc 12.2).
+    run_one(0, workers);
     help();
     if (!spun(is_done)) {
         pthread_mutex_lock(&pool.lock);
