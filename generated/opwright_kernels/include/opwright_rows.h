@@ -1597,7 +1597,7 @@ static inline void opwright_put_planes_1(uint8_t *to, const uint8_t *from, opwri
     next->extent = opwright_ceil_div(planes, each);
     next->to *= each;
     next->from *= each;
-    (void)high;
+    (void)high; // which vectors alone ask for
     const int64_t rows = opwright_planes(axes, first, rank);
     for (int64_t row = opwright_share(rows, part, parts), end = opwright_share(rows, part + 1, parts); row < end; ++row) {
         int64_t source;
@@ -1769,6 +1769,7 @@ static inline void opwright_put_planes_2(uint16_t *to, const uint16_t *from, opw
     next->extent = opwright_ceil_div(planes, each);
     next->to *= each;
     next->from *= each;
+    (void)high; // which vectors alone ask for
 #if defined(__AVX512BW__)
     opwright_plane_2 plane;
     const int vectors = opwright_plane_of_2(&plane, places, all, high - low + 1);
@@ -1948,6 +1949,7 @@ static inline void opwright_put_planes_4(uint32_t *to, const uint32_t *from, opw
     next->extent = opwright_ceil_div(planes, each);
     next->to *= each;
     next->from *= each;
+    (void)high; // which vectors alone ask for
 #if defined(__AVX512BW__)
     opwright_plane_4 plane;
     const int vectors = opwright_plane_of_4(&plane, places, all, high - low + 1);
@@ -2127,6 +2129,7 @@ static inline void opwright_put_planes_8(uint64_t *to, const uint64_t *from, opw
     next->extent = opwright_ceil_div(planes, each);
     next->to *= each;
     next->from *= each;
+    (void)high; // which vectors alone ask for
 #if defined(__AVX512BW__)
     opwright_plane_8 plane;
     const int vectors = opwright_plane_of_8(&plane, places, all, high - low + 1);
