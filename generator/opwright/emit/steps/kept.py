@@ -68,7 +68,7 @@ def _ends(tree: Expr, cells: Cells) -> tuple[float, float] | None:
     if len(some) < len(sides):
         return None
     if number is not None:
-        ends = [number] if number == int(number) else []
+        ends = [number] if number.is_integer() else []
     elif isinstance(tree, Read):
         _, _, *ends = DTYPES[dtype].exact or (0, 0) if (dtype := cells.dtype(tree.tensor)) in BYTES else (0, 0)
     elif isinstance(tree, Binary) and tree.op in SIGNS:
