@@ -257,6 +257,8 @@ class _One:
 
     def in_parts(self) -> Product | None:
         """By the engine of products of bf16, for which each float of one operand is three of them."""
+        if self.destination == OUTPUT and self.made not in _stored(LABELS[HALF], self.call.accumulate):
+            return None
         side = "left" if self.dtypes["left"] == WIDEST else "right"
         return replace(self, label=LABELS[HALF], split=side).product()
 

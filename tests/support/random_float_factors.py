@@ -16,7 +16,7 @@ from .random_contractions import shuffled, viewed
 
 Rng = np.random.Generator
 ROWS = {"bf16": ml_dtypes.bfloat16, "s8": np.int8, "u8": np.uint8, "boolean": np.bool_}
-MADE = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
+MADE = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}
 MOST = 2**17  # of a float, by up to 2 and 60 terms: 2**24 at the most
 
 
