@@ -183,11 +183,10 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
         made = call.arrays[access.array].dtype if destination == OUTPUT else call.accumulate
         known = {side: place for side, place in placed.items() if place}
         one = _One(contraction, call, label, destination, made, known)
-        whole = destination != OUTPUT or made in _stored(label, call.accumulate)
-        product = one.window() or (whole and (one.byte_window() or one.product())) or None
-        if splits(dtypes, label) and (product is not None or not whole) and not one.slid:
+        product = one.window() or (one.stored and (one.byte_window() or one.product())) or None
+        if splits(dtypes, label) and (product is not None or not one.stored) and not one.slid:
             product = one.in_parts() or product
-        if product is not None or (whole and not (one.slid or one.scattered)):
+        if product is not None or (one.stored and not (one.slid or one.scattered)):
             return product
     return None
 
@@ -208,6 +207,11 @@ class _One:
     made: np.dtype[Any]
     placed: Mapping[str, Placed]
     split: str = ""  # the side of floats that an engine of bf16 takes as they are
+
+    @property
+    def stored(self) -> bool:
+        """Whether the engine stores cells of this dtype, where it stores them itself."""
+        return self.destination != OUTPUT or self.made in _stored(self.label, self.call.accumulate)
 
     @property
     def slid(self) -> bool:
@@ -258,10 +262,9 @@ class _One:
 
     def in_parts(self) -> Product | None:
         """By the engine of products of bf16, for which each float of one operand is three of them."""
-        if self.destination == OUTPUT and self.made not in _stored(LABELS[HALF], self.call.accumulate):
-            return None
         side = "left" if self.dtypes["left"] == WIDEST else "right"
-        return replace(self, label=LABELS[HALF], split=side).product()
+        halves = replace(self, label=LABELS[HALF], split=side)
+        return halves.product() if halves.stored else None
 
     def product(self) -> Product | None:
         """By the engine of products; windows are axes like others where they stay inside."""

@@ -43,9 +43,9 @@ INLINE void amx_multiply_rest(const uint32_t *scalars, int64_t row, const uint32
     amx_multiply(left, AMX_UNITS * 4, right, wide * LANES, below, beside);
 }
 
-// Sums of all runs, added to `sums` if these have begun; from a row of `sums` to the next two vectors.
-INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bool beside, int64_t units, float *sums) {
-    const int64_t row = o->scalar_row, step = o->step, pitch = AMX_BLOCK * LANES;
+// The registers of sums: `sums` if these have begun, else 0,
+INLINE void amx_begin(const operands *o, bool below, bool beside, const float *sums) {
+    const int64_t pitch = AMX_BLOCK * LANES;
     if (o->begun) {
         AMX_LOAD(0, sums, pitch * 4);
         if (beside)
@@ -63,14 +63,11 @@ INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bo
             AMX_CLEAR(3);
         }
     }
-    for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
-        const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors + vector * LANES;
-        int64_t left = r->length;
-        for (; left >= units; left -= units, s += units, v += units * step)
-            amx_multiply(s, row, v, step, below, beside);
-        if (left > 0)
-            amx_multiply_rest(s, row, v, step, left, rows, below, beside);
-    }
+}
+
+// and back.
+INLINE void amx_end(bool below, bool beside, float *sums) {
+    const int64_t pitch = AMX_BLOCK * LANES;
     AMX_STORE(0, sums, pitch * 4);
     if (beside)
         AMX_STORE(1, sums + LANES, pitch * 4);
@@ -79,6 +76,21 @@ INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bo
         if (beside)
             AMX_STORE(3, sums + AMX_ROWS * pitch + LANES, pitch * 4);
     }
+}
+
+// Sums of all runs, added to `sums` if these have begun; from a row of `sums` to the next two vectors.
+INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bool beside, int64_t units, float *sums) {
+    const int64_t row = o->scalar_row, step = o->step;
+    amx_begin(o, below, beside, sums);
+    for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
+        const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors + vector * LANES;
+        int64_t left = r->length;
+        for (; left >= units; left -= units, s += units, v += units * step)
+            amx_multiply(s, row, v, step, below, beside);
+        if (left > 0)
+            amx_multiply_rest(s, row, v, step, left, rows, below, beside);
+    }
+    amx_end(below, beside, sums);
 }
 
 // `rows` rows of `wide` vectors of sums, to the output. Two vectors of elements are a line, which is stored at once: 4096x64x64

@@ -9,27 +9,11 @@
 
 // The first `parts` parts of each scalar against two vectors, or one; added to `sums` if these have begun.
 INLINE void amx_sums_of_parts(const operands *o, int64_t vector, int rows, int parts, bool below, bool beside, float *sums) {
-    const int64_t step = o->step * 4, pitch = AMX_BLOCK * LANES * 4, part = rows * AMX_UNITS, all = SPLIT_PARTS * part;
+    const int64_t step = o->step * 4, part = rows * AMX_UNITS, all = SPLIT_PARTS * part;
     const run *const r = o->runs;
     const unit *s = o->scalars + r->scalars / AMX_UNITS * all, *v = o->vectors + r->vectors + vector * LANES;
     uint32_t rest[AMX_UNITS * AMX_BLOCK * LANES] __attribute__((aligned(64)));
-    if (o->begun) {
-        AMX_LOAD(0, sums, pitch);
-        if (beside)
-            AMX_LOAD(1, sums + LANES, pitch);
-        if (below) {
-            AMX_LOAD(2, sums + AMX_ROWS * AMX_BLOCK * LANES, pitch);
-            if (beside)
-                AMX_LOAD(3, sums + AMX_ROWS * AMX_BLOCK * LANES + LANES, pitch);
-        }
-    } else {
-        AMX_CLEAR(0);
-        AMX_CLEAR(1);
-        if (below) {
-            AMX_CLEAR(2);
-            AMX_CLEAR(3);
-        }
-    }
+    amx_begin(o, below, beside, sums);
     for (int64_t left = r->length; left > 0; left -= AMX_UNITS, s += all, v += AMX_UNITS * o->step) {
         int64_t line = step;
         if (left < AMX_UNITS) {
@@ -58,14 +42,7 @@ INLINE void amx_sums_of_parts(const operands *o, int64_t vector, int rows, int p
             }
         }
     }
-    AMX_STORE(0, sums, pitch);
-    if (beside)
-        AMX_STORE(1, sums + LANES, pitch);
-    if (below) {
-        AMX_STORE(2, sums + AMX_ROWS * AMX_BLOCK * LANES, pitch);
-        if (beside)
-            AMX_STORE(3, sums + AMX_ROWS * AMX_BLOCK * LANES + LANES, pitch);
-    }
+    amx_end(below, beside, sums);
 }
 
 static __attribute__((noinline)) void amx_sums_of_first(const operands *o, int64_t vector, int rows, int wide, float *sums) {
