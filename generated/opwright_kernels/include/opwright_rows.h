@@ -9554,6 +9554,12 @@ static inline void opwright_min_rows_s64_u8(const uint8_t *row, int64_t pitch, i
     }
 }
 
+// Asks for what lies so many bytes behind a cell, outside of its array behind the last rows.
+static inline void opwright_fetch_behind(const void *cell, int64_t bytes)
+{
+    opwright_fetch((const void *)((uintptr_t)cell + (uintptr_t)bytes), 1);
+}
+
 // Combines each cell of rows with what its neighbour has: n cells, `step` apart, of rows `pitch` apart. Cells of a row wait for each
 // other, those of four rows do not.
 OPWRIGHT_OUTLINED void opwright_running_sum_f32(float *first, int64_t pitch, int64_t n, int64_t rows, int64_t step)
@@ -9581,8 +9587,63 @@ OPWRIGHT_OUTLINED void opwright_running_sum_f32(float *first, int64_t pitch, int
     }
     for (int64_t row = fours; row < rows; ++row) {
         float *const cells = first + row * pitch;
+        float so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = cells[i * step] + cells[(i - 1) * step];
+            cells[i * step] = so_far = cells[i * step] + so_far;
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_sum_of_f32(float *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const float *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        float *const row_0 = first + (row + 0) * pitch;
+        const float *const from_0 = from + (row + 0) * from_pitch;
+        float *const row_1 = first + (row + 1) * pitch;
+        const float *const from_1 = from + (row + 1) * from_pitch;
+        float *const row_2 = first + (row + 2) * pitch;
+        const float *const from_2 = from + (row + 2) * from_pitch;
+        float *const row_3 = first + (row + 3) * pitch;
+        const float *const from_3 = from + (row + 3) * from_pitch;
+        float so_far_0 = *row_0 = *from_0 + 0;
+        float so_far_1 = *row_1 = *from_1 + 0;
+        float so_far_2 = *row_2 = *from_2 + 0;
+        float so_far_3 = *row_3 = *from_3 + 0;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = from_0[i * from_step] + so_far_0;
+                so_far_1 = from_1[i * from_step] + so_far_1;
+                so_far_2 = from_2[i * from_step] + so_far_2;
+                so_far_3 = from_3[i * from_step] + so_far_3;
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        float *const cells = first + row * pitch;
+        const float *const source = from + row * from_pitch;
+        float so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source + 0;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = source[i * from_step] + so_far;
         }
     }
 }
@@ -9612,8 +9673,63 @@ OPWRIGHT_OUTLINED void opwright_running_product_f32(float *first, int64_t pitch,
     }
     for (int64_t row = fours; row < rows; ++row) {
         float *const cells = first + row * pitch;
+        float so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = cells[i * step] * cells[(i - 1) * step];
+            cells[i * step] = so_far = cells[i * step] * so_far;
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_product_of_f32(float *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const float *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        float *const row_0 = first + (row + 0) * pitch;
+        const float *const from_0 = from + (row + 0) * from_pitch;
+        float *const row_1 = first + (row + 1) * pitch;
+        const float *const from_1 = from + (row + 1) * from_pitch;
+        float *const row_2 = first + (row + 2) * pitch;
+        const float *const from_2 = from + (row + 2) * from_pitch;
+        float *const row_3 = first + (row + 3) * pitch;
+        const float *const from_3 = from + (row + 3) * from_pitch;
+        float so_far_0 = *row_0 = *from_0;
+        float so_far_1 = *row_1 = *from_1;
+        float so_far_2 = *row_2 = *from_2;
+        float so_far_3 = *row_3 = *from_3;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = from_0[i * from_step] * so_far_0;
+                so_far_1 = from_1[i * from_step] * so_far_1;
+                so_far_2 = from_2[i * from_step] * so_far_2;
+                so_far_3 = from_3[i * from_step] * so_far_3;
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        float *const cells = first + row * pitch;
+        const float *const source = from + row * from_pitch;
+        float so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = source[i * from_step] * so_far;
         }
     }
 }
@@ -9643,8 +9759,63 @@ OPWRIGHT_OUTLINED void opwright_running_max_f32(float *first, int64_t pitch, int
     }
     for (int64_t row = fours; row < rows; ++row) {
         float *const cells = first + row * pitch;
+        float so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = opwright_max_scanned_f32(cells[(i - 1) * step], cells[i * step]);
+            cells[i * step] = so_far = opwright_max_scanned_f32(so_far, cells[i * step]);
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_max_of_f32(float *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const float *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        float *const row_0 = first + (row + 0) * pitch;
+        const float *const from_0 = from + (row + 0) * from_pitch;
+        float *const row_1 = first + (row + 1) * pitch;
+        const float *const from_1 = from + (row + 1) * from_pitch;
+        float *const row_2 = first + (row + 2) * pitch;
+        const float *const from_2 = from + (row + 2) * from_pitch;
+        float *const row_3 = first + (row + 3) * pitch;
+        const float *const from_3 = from + (row + 3) * from_pitch;
+        float so_far_0 = *row_0 = *from_0;
+        float so_far_1 = *row_1 = *from_1;
+        float so_far_2 = *row_2 = *from_2;
+        float so_far_3 = *row_3 = *from_3;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = opwright_max_scanned_f32(so_far_0, from_0[i * from_step]);
+                so_far_1 = opwright_max_scanned_f32(so_far_1, from_1[i * from_step]);
+                so_far_2 = opwright_max_scanned_f32(so_far_2, from_2[i * from_step]);
+                so_far_3 = opwright_max_scanned_f32(so_far_3, from_3[i * from_step]);
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        float *const cells = first + row * pitch;
+        const float *const source = from + row * from_pitch;
+        float so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = opwright_max_scanned_f32(so_far, source[i * from_step]);
         }
     }
 }
@@ -9674,8 +9845,63 @@ OPWRIGHT_OUTLINED void opwright_running_min_f32(float *first, int64_t pitch, int
     }
     for (int64_t row = fours; row < rows; ++row) {
         float *const cells = first + row * pitch;
+        float so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = opwright_min_scanned_f32(cells[(i - 1) * step], cells[i * step]);
+            cells[i * step] = so_far = opwright_min_scanned_f32(so_far, cells[i * step]);
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_min_of_f32(float *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const float *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        float *const row_0 = first + (row + 0) * pitch;
+        const float *const from_0 = from + (row + 0) * from_pitch;
+        float *const row_1 = first + (row + 1) * pitch;
+        const float *const from_1 = from + (row + 1) * from_pitch;
+        float *const row_2 = first + (row + 2) * pitch;
+        const float *const from_2 = from + (row + 2) * from_pitch;
+        float *const row_3 = first + (row + 3) * pitch;
+        const float *const from_3 = from + (row + 3) * from_pitch;
+        float so_far_0 = *row_0 = *from_0;
+        float so_far_1 = *row_1 = *from_1;
+        float so_far_2 = *row_2 = *from_2;
+        float so_far_3 = *row_3 = *from_3;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = opwright_min_scanned_f32(so_far_0, from_0[i * from_step]);
+                so_far_1 = opwright_min_scanned_f32(so_far_1, from_1[i * from_step]);
+                so_far_2 = opwright_min_scanned_f32(so_far_2, from_2[i * from_step]);
+                so_far_3 = opwright_min_scanned_f32(so_far_3, from_3[i * from_step]);
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        float *const cells = first + row * pitch;
+        const float *const source = from + row * from_pitch;
+        float so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = opwright_min_scanned_f32(so_far, source[i * from_step]);
         }
     }
 }
@@ -9705,8 +9931,63 @@ OPWRIGHT_OUTLINED void opwright_running_sum_f64(double *first, int64_t pitch, in
     }
     for (int64_t row = fours; row < rows; ++row) {
         double *const cells = first + row * pitch;
+        double so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = cells[i * step] + cells[(i - 1) * step];
+            cells[i * step] = so_far = cells[i * step] + so_far;
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_sum_of_f64(double *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const double *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        double *const row_0 = first + (row + 0) * pitch;
+        const double *const from_0 = from + (row + 0) * from_pitch;
+        double *const row_1 = first + (row + 1) * pitch;
+        const double *const from_1 = from + (row + 1) * from_pitch;
+        double *const row_2 = first + (row + 2) * pitch;
+        const double *const from_2 = from + (row + 2) * from_pitch;
+        double *const row_3 = first + (row + 3) * pitch;
+        const double *const from_3 = from + (row + 3) * from_pitch;
+        double so_far_0 = *row_0 = *from_0 + 0;
+        double so_far_1 = *row_1 = *from_1 + 0;
+        double so_far_2 = *row_2 = *from_2 + 0;
+        double so_far_3 = *row_3 = *from_3 + 0;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = from_0[i * from_step] + so_far_0;
+                so_far_1 = from_1[i * from_step] + so_far_1;
+                so_far_2 = from_2[i * from_step] + so_far_2;
+                so_far_3 = from_3[i * from_step] + so_far_3;
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        double *const cells = first + row * pitch;
+        const double *const source = from + row * from_pitch;
+        double so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source + 0;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = source[i * from_step] + so_far;
         }
     }
 }
@@ -9736,8 +10017,63 @@ OPWRIGHT_OUTLINED void opwright_running_product_f64(double *first, int64_t pitch
     }
     for (int64_t row = fours; row < rows; ++row) {
         double *const cells = first + row * pitch;
+        double so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = cells[i * step] * cells[(i - 1) * step];
+            cells[i * step] = so_far = cells[i * step] * so_far;
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_product_of_f64(double *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const double *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        double *const row_0 = first + (row + 0) * pitch;
+        const double *const from_0 = from + (row + 0) * from_pitch;
+        double *const row_1 = first + (row + 1) * pitch;
+        const double *const from_1 = from + (row + 1) * from_pitch;
+        double *const row_2 = first + (row + 2) * pitch;
+        const double *const from_2 = from + (row + 2) * from_pitch;
+        double *const row_3 = first + (row + 3) * pitch;
+        const double *const from_3 = from + (row + 3) * from_pitch;
+        double so_far_0 = *row_0 = *from_0;
+        double so_far_1 = *row_1 = *from_1;
+        double so_far_2 = *row_2 = *from_2;
+        double so_far_3 = *row_3 = *from_3;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = from_0[i * from_step] * so_far_0;
+                so_far_1 = from_1[i * from_step] * so_far_1;
+                so_far_2 = from_2[i * from_step] * so_far_2;
+                so_far_3 = from_3[i * from_step] * so_far_3;
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        double *const cells = first + row * pitch;
+        const double *const source = from + row * from_pitch;
+        double so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = source[i * from_step] * so_far;
         }
     }
 }
@@ -9767,8 +10103,63 @@ OPWRIGHT_OUTLINED void opwright_running_max_f64(double *first, int64_t pitch, in
     }
     for (int64_t row = fours; row < rows; ++row) {
         double *const cells = first + row * pitch;
+        double so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = opwright_maximum(cells[(i - 1) * step], cells[i * step]);
+            cells[i * step] = so_far = opwright_maximum(so_far, cells[i * step]);
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_max_of_f64(double *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const double *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        double *const row_0 = first + (row + 0) * pitch;
+        const double *const from_0 = from + (row + 0) * from_pitch;
+        double *const row_1 = first + (row + 1) * pitch;
+        const double *const from_1 = from + (row + 1) * from_pitch;
+        double *const row_2 = first + (row + 2) * pitch;
+        const double *const from_2 = from + (row + 2) * from_pitch;
+        double *const row_3 = first + (row + 3) * pitch;
+        const double *const from_3 = from + (row + 3) * from_pitch;
+        double so_far_0 = *row_0 = *from_0;
+        double so_far_1 = *row_1 = *from_1;
+        double so_far_2 = *row_2 = *from_2;
+        double so_far_3 = *row_3 = *from_3;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = opwright_maximum(so_far_0, from_0[i * from_step]);
+                so_far_1 = opwright_maximum(so_far_1, from_1[i * from_step]);
+                so_far_2 = opwright_maximum(so_far_2, from_2[i * from_step]);
+                so_far_3 = opwright_maximum(so_far_3, from_3[i * from_step]);
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        double *const cells = first + row * pitch;
+        const double *const source = from + row * from_pitch;
+        double so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = opwright_maximum(so_far, source[i * from_step]);
         }
     }
 }
@@ -9798,8 +10189,63 @@ OPWRIGHT_OUTLINED void opwright_running_min_f64(double *first, int64_t pitch, in
     }
     for (int64_t row = fours; row < rows; ++row) {
         double *const cells = first + row * pitch;
+        double so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = opwright_minimum(cells[(i - 1) * step], cells[i * step]);
+            cells[i * step] = so_far = opwright_minimum(so_far, cells[i * step]);
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_min_of_f64(double *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const double *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        double *const row_0 = first + (row + 0) * pitch;
+        const double *const from_0 = from + (row + 0) * from_pitch;
+        double *const row_1 = first + (row + 1) * pitch;
+        const double *const from_1 = from + (row + 1) * from_pitch;
+        double *const row_2 = first + (row + 2) * pitch;
+        const double *const from_2 = from + (row + 2) * from_pitch;
+        double *const row_3 = first + (row + 3) * pitch;
+        const double *const from_3 = from + (row + 3) * from_pitch;
+        double so_far_0 = *row_0 = *from_0;
+        double so_far_1 = *row_1 = *from_1;
+        double so_far_2 = *row_2 = *from_2;
+        double so_far_3 = *row_3 = *from_3;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = opwright_minimum(so_far_0, from_0[i * from_step]);
+                so_far_1 = opwright_minimum(so_far_1, from_1[i * from_step]);
+                so_far_2 = opwright_minimum(so_far_2, from_2[i * from_step]);
+                so_far_3 = opwright_minimum(so_far_3, from_3[i * from_step]);
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        double *const cells = first + row * pitch;
+        const double *const source = from + row * from_pitch;
+        double so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = opwright_minimum(so_far, source[i * from_step]);
         }
     }
 }
@@ -9829,8 +10275,63 @@ OPWRIGHT_OUTLINED void opwright_running_sum_s64(int64_t *first, int64_t pitch, i
     }
     for (int64_t row = fours; row < rows; ++row) {
         int64_t *const cells = first + row * pitch;
+        int64_t so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = (int64_t)((uint64_t)cells[i * step] + (uint64_t)cells[(i - 1) * step]);
+            cells[i * step] = so_far = (int64_t)((uint64_t)cells[i * step] + (uint64_t)so_far);
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_sum_of_s64(int64_t *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const int64_t *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        int64_t *const row_0 = first + (row + 0) * pitch;
+        const int64_t *const from_0 = from + (row + 0) * from_pitch;
+        int64_t *const row_1 = first + (row + 1) * pitch;
+        const int64_t *const from_1 = from + (row + 1) * from_pitch;
+        int64_t *const row_2 = first + (row + 2) * pitch;
+        const int64_t *const from_2 = from + (row + 2) * from_pitch;
+        int64_t *const row_3 = first + (row + 3) * pitch;
+        const int64_t *const from_3 = from + (row + 3) * from_pitch;
+        int64_t so_far_0 = *row_0 = *from_0;
+        int64_t so_far_1 = *row_1 = *from_1;
+        int64_t so_far_2 = *row_2 = *from_2;
+        int64_t so_far_3 = *row_3 = *from_3;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = (int64_t)((uint64_t)from_0[i * from_step] + (uint64_t)so_far_0);
+                so_far_1 = (int64_t)((uint64_t)from_1[i * from_step] + (uint64_t)so_far_1);
+                so_far_2 = (int64_t)((uint64_t)from_2[i * from_step] + (uint64_t)so_far_2);
+                so_far_3 = (int64_t)((uint64_t)from_3[i * from_step] + (uint64_t)so_far_3);
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        int64_t *const cells = first + row * pitch;
+        const int64_t *const source = from + row * from_pitch;
+        int64_t so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = (int64_t)((uint64_t)source[i * from_step] + (uint64_t)so_far);
         }
     }
 }
@@ -9860,8 +10361,63 @@ OPWRIGHT_OUTLINED void opwright_running_product_s64(int64_t *first, int64_t pitc
     }
     for (int64_t row = fours; row < rows; ++row) {
         int64_t *const cells = first + row * pitch;
+        int64_t so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = (int64_t)((uint64_t)cells[i * step] * (uint64_t)cells[(i - 1) * step]);
+            cells[i * step] = so_far = (int64_t)((uint64_t)cells[i * step] * (uint64_t)so_far);
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_product_of_s64(int64_t *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const int64_t *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        int64_t *const row_0 = first + (row + 0) * pitch;
+        const int64_t *const from_0 = from + (row + 0) * from_pitch;
+        int64_t *const row_1 = first + (row + 1) * pitch;
+        const int64_t *const from_1 = from + (row + 1) * from_pitch;
+        int64_t *const row_2 = first + (row + 2) * pitch;
+        const int64_t *const from_2 = from + (row + 2) * from_pitch;
+        int64_t *const row_3 = first + (row + 3) * pitch;
+        const int64_t *const from_3 = from + (row + 3) * from_pitch;
+        int64_t so_far_0 = *row_0 = *from_0;
+        int64_t so_far_1 = *row_1 = *from_1;
+        int64_t so_far_2 = *row_2 = *from_2;
+        int64_t so_far_3 = *row_3 = *from_3;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = (int64_t)((uint64_t)from_0[i * from_step] * (uint64_t)so_far_0);
+                so_far_1 = (int64_t)((uint64_t)from_1[i * from_step] * (uint64_t)so_far_1);
+                so_far_2 = (int64_t)((uint64_t)from_2[i * from_step] * (uint64_t)so_far_2);
+                so_far_3 = (int64_t)((uint64_t)from_3[i * from_step] * (uint64_t)so_far_3);
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        int64_t *const cells = first + row * pitch;
+        const int64_t *const source = from + row * from_pitch;
+        int64_t so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = (int64_t)((uint64_t)source[i * from_step] * (uint64_t)so_far);
         }
     }
 }
@@ -9891,8 +10447,63 @@ OPWRIGHT_OUTLINED void opwright_running_max_s64(int64_t *first, int64_t pitch, i
     }
     for (int64_t row = fours; row < rows; ++row) {
         int64_t *const cells = first + row * pitch;
+        int64_t so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = opwright_max(cells[(i - 1) * step], cells[i * step]);
+            cells[i * step] = so_far = opwright_max(so_far, cells[i * step]);
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_max_of_s64(int64_t *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const int64_t *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        int64_t *const row_0 = first + (row + 0) * pitch;
+        const int64_t *const from_0 = from + (row + 0) * from_pitch;
+        int64_t *const row_1 = first + (row + 1) * pitch;
+        const int64_t *const from_1 = from + (row + 1) * from_pitch;
+        int64_t *const row_2 = first + (row + 2) * pitch;
+        const int64_t *const from_2 = from + (row + 2) * from_pitch;
+        int64_t *const row_3 = first + (row + 3) * pitch;
+        const int64_t *const from_3 = from + (row + 3) * from_pitch;
+        int64_t so_far_0 = *row_0 = *from_0;
+        int64_t so_far_1 = *row_1 = *from_1;
+        int64_t so_far_2 = *row_2 = *from_2;
+        int64_t so_far_3 = *row_3 = *from_3;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = opwright_max(so_far_0, from_0[i * from_step]);
+                so_far_1 = opwright_max(so_far_1, from_1[i * from_step]);
+                so_far_2 = opwright_max(so_far_2, from_2[i * from_step]);
+                so_far_3 = opwright_max(so_far_3, from_3[i * from_step]);
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        int64_t *const cells = first + row * pitch;
+        const int64_t *const source = from + row * from_pitch;
+        int64_t so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = opwright_max(so_far, source[i * from_step]);
         }
     }
 }
@@ -9922,8 +10533,63 @@ OPWRIGHT_OUTLINED void opwright_running_min_s64(int64_t *first, int64_t pitch, i
     }
     for (int64_t row = fours; row < rows; ++row) {
         int64_t *const cells = first + row * pitch;
+        int64_t so_far = n > 0 ? *cells : 0;
         for (int64_t i = 1; i < n; ++i) {
-            cells[i * step] = opwright_min(cells[(i - 1) * step], cells[i * step]);
+            cells[i * step] = so_far = opwright_min(so_far, cells[i * step]);
+        }
+    }
+}
+
+// The same of rows that begin as copies of others, `from_pitch` and `from_step` apart. Rows read ahead are asked for: those of 1000x513
+// f64 take 0.7 of the time, of f32 0.65, of 20000x33 0.85 (Intel Xeon, gcc 12.2).
+OPWRIGHT_OUTLINED void opwright_running_min_of_s64(int64_t *first, int64_t pitch, int64_t n, int64_t rows, int64_t step, const int64_t *from, int64_t from_pitch, int64_t from_step)
+{
+    const int64_t fours = n > 0 ? rows / 4 * 4 : 0, cell = (int64_t)sizeof *from, line = 64 / cell;
+    for (int64_t row = 0; row < fours; row += 4) {
+        int64_t *const row_0 = first + (row + 0) * pitch;
+        const int64_t *const from_0 = from + (row + 0) * from_pitch;
+        int64_t *const row_1 = first + (row + 1) * pitch;
+        const int64_t *const from_1 = from + (row + 1) * from_pitch;
+        int64_t *const row_2 = first + (row + 2) * pitch;
+        const int64_t *const from_2 = from + (row + 2) * from_pitch;
+        int64_t *const row_3 = first + (row + 3) * pitch;
+        const int64_t *const from_3 = from + (row + 3) * from_pitch;
+        int64_t so_far_0 = *row_0 = *from_0;
+        int64_t so_far_1 = *row_1 = *from_1;
+        int64_t so_far_2 = *row_2 = *from_2;
+        int64_t so_far_3 = *row_3 = *from_3;
+        for (int64_t begin = 1, end; begin < n; begin = end) {
+            end = opwright_min(n, begin + line);
+            const int64_t read = (4 * from_pitch + begin * from_step) * cell, written = (4 * pitch + begin * step) * cell;
+            opwright_fetch_behind(from_0, read);
+            opwright_fetch_behind(row_0, written);
+            opwright_fetch_behind(from_1, read);
+            opwright_fetch_behind(row_1, written);
+            opwright_fetch_behind(from_2, read);
+            opwright_fetch_behind(row_2, written);
+            opwright_fetch_behind(from_3, read);
+            opwright_fetch_behind(row_3, written);
+            for (int64_t i = begin; i < end; ++i) {
+                so_far_0 = opwright_min(so_far_0, from_0[i * from_step]);
+                so_far_1 = opwright_min(so_far_1, from_1[i * from_step]);
+                so_far_2 = opwright_min(so_far_2, from_2[i * from_step]);
+                so_far_3 = opwright_min(so_far_3, from_3[i * from_step]);
+                row_0[i * step] = so_far_0;
+                row_1[i * step] = so_far_1;
+                row_2[i * step] = so_far_2;
+                row_3[i * step] = so_far_3;
+            }
+        }
+    }
+    for (int64_t row = fours; row < rows; ++row) {
+        int64_t *const cells = first + row * pitch;
+        const int64_t *const source = from + row * from_pitch;
+        int64_t so_far = 0;
+        if (n > 0) {
+            so_far = *cells = *source;
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            cells[i * step] = so_far = opwright_min(so_far, source[i * from_step]);
         }
     }
 }

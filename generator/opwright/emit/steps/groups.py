@@ -38,6 +38,7 @@ from .elements import Elements
 TASKS = 16  # of a group, at most: the lanes of a vector
 CELLS = 2048  # of all rows of a group, which stay in the first-level cache
 RUNNING = {f"opwright_running_{kind}_{t}" for kind in ("sum", "product", "max", "min") for t in ("f32", "f64", "s64")}
+RUNNING |= {one.replace("_f", "_of_f").replace("_s64", "_of_s64") for one in RUNNING}  # of rows that begin as copies
 ROWS = ("opwright_sum_rows_", "opwright_product_rows_", "opwright_max_rows_", "opwright_min_rows_")
 TOGETHER = 4  # rows that running sums take at once: of 1024 x 1000 f64 0.4 of the time of one by one (AMD EPYC, Zen 4)
 TASK, GROUP, COUNT = Name("t_"), Name("group_"), Name("tasks_")
@@ -109,10 +110,10 @@ def _of_group(body: Sequence[Stmt], follow: Expr | None) -> list[Stmt]:
     call = first.call if isinstance(first, Do) else None
     if follow is None or not isinstance(call, Call) or not _of_rows(call.function) or call.arguments[1] == ZERO:
         return [loop]
-    row, pitch, cells, _, to = (placed(one, {TASK.name: ZERO}) for one in call.arguments)
+    row, pitch, cells, _, *others = (placed(one, {TASK.name: ZERO}) for one in call.arguments)
     together = both([whole.condition, follow] if isinstance(whole, If) else [follow])
     return [
-        If(together, (Do(Call(call.function, (row, pitch, cells, COUNT, to))),)),
+        If(together, (Do(Call(call.function, (row, pitch, cells, COUNT, *others))),)),
         If(Unary("!", together), (loop,)),
     ]
 
@@ -122,13 +123,16 @@ def _of_rows(function: str) -> bool:
     return function in RUNNING or function.startswith(ROWS)
 
 
+def runs(step: Sequence[Stmt]) -> bool:
+    """Whether a step makes running sums of rows by one call."""
+    return any(isinstance(one, Do) and isinstance(one.call, Call) and one.call.function in RUNNING for one in step)
+
+
 def _before(found: Grouped) -> list[Stmt]:
     """The number of tasks in a group, and room for their rows: a long row has it in scratch memory."""
     fit = Binary("/", nodes.integer(CELLS), Call("opwright_max", (found.length, ONE)))
-    calls = [one.call for step in found.steps for one in step if isinstance(one, Do)]
-    runs = not found.rows and any(isinstance(call, Call) and call.function in RUNNING for call in calls)
     group: Expr = Call("opwright_max", (Call("opwright_min", (fit, nodes.integer(TASKS))), ONE))
-    if runs:
+    if not found.rows and any(map(runs, found.steps)):
         whole = Binary("*", Binary("/", group, nodes.integer(TOGETHER)), nodes.integer(TOGETHER))
         group = Call("opwright_max", (whole, nodes.integer(TOGETHER)))
     made: list[Stmt] = [Declare(GROUP.name, group)]

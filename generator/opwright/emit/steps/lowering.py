@@ -162,7 +162,7 @@ class Lowering(Tasks):
                 following = self.following(part)
                 ended += following
                 made.append(self.part(part, following))
-        return fusion.fused(self.program, made, loops)
+        return fusion.fused(self.program, running.begun(self, made, self.unguarded), loops)
 
     def following(self, part: Part) -> tuple[Part, ...]:
         """The steps that are made with a step: those that follow it within its tiles, or sum up the same lanes."""

@@ -8,15 +8,17 @@ which groups.py makes a call for those of several tasks: what their cells wait f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ...derive.program import Formula, Part
+from ...derive.program import Formula, Part, summed_alone
 from ...language import expr
 from ...language.expr import Read
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, Do, Expr, For, Name, Stmt
-from .groups import placed
+from . import planes
+from .fusion import Made
+from .groups import placed, runs
 from .tasks import Tasks
 from .values import scanned, updated
 
@@ -68,14 +70,57 @@ def _of_row(loops: Tasks, part: Part, value: Read, loop: For) -> Do | None:
     target, step = part.target, loops.step(part.target)
     if loops.lanes is None or loops.blocked or loops.lanes.name != loop.letter or step is None:
         return None
-    pitch: Expr = ZERO
-    if loops.phase.own:
-        letters = loops.letters_of_tasks()
-        name = loops.own_loops(letters[-1])[-1].name
-        walks = [term for term in loops.terms(target) if name in nodes.names(term.index)]
-        pitch = walks[0].stride if len(walks) == 1 and walks[0].index == Name(name) else ZERO
-        pitch = loops.along() if target.tensor in loops.staged.private else pitch
     neighbour: Expr = placed(loops.address(value), {loop.letter: loop.begin})
     cells = Binary("+", Binary("-", loop.end, loop.begin), ONE)
     kind = f"{part.operator}_{loops.values_of(target.tensor).accumulate}"
-    return Do(Call(f"opwright_running_{kind}", (neighbour, pitch, cells, ONE, step)))
+    return Do(Call(f"opwright_running_{kind}", (neighbour, _pitch(loops, target), cells, ONE, step)))
+
+
+def _pitch(loops: Tasks, read: Read) -> Expr:
+    """How far apart the cells of neighbouring tasks are; 0 if they lie in no stride."""
+    if read.tensor in loops.staged.private:
+        return loops.along() if loops.phase.own else ZERO
+    if not loops.phase.own:
+        return ZERO
+    name = loops.own_loops(loops.letters_of_tasks()[-1])[-1].name
+    walks = [term for term in loops.terms(read) if name in nodes.names(term.index)]
+    return walks[0].stride if len(walks) == 1 and walks[0].index == Name(name) else ZERO
+
+
+def begun(loops: Tasks, steps: Sequence[Made], always: Callable[[Part], bool]) -> list[Made]:
+    """The steps, of which such a call for an output's rows copies its terms, too, where the step before does no more.
+
+    `always` says of a step whether calls need it for all cells.
+    """
+    made: list[Made] = []
+    for step in steps:
+        call = _of_terms(loops, made[-1], step) if made and always(made[-1].parts[0]) else None
+        made[len(made) - (call is not None) :] = [Made((*made[-1].parts, *step.parts), (), (call,)) if call else step]
+    return made
+
+
+def _of_terms(loops: Tasks, one: Made, run: Made) -> Do | None:
+    """The call for rows that begin as copies; None if they begin as anything else, or in other calls."""
+    (first, *_), (last, *_) = one.parts, run.parts
+    if len(one.parts + run.parts) > 2 or one.first or run.first or len(run.loops) > 1 or not runs(run.loops):
+        return None
+    formula, target = first.formulas[0], first.target
+    if first.target.tensor != last.target.tensor or first.by or first.where or last.where:
+        return None
+    if not planes.possible(loops, first, formula) or loops.lanes is None:
+        return None
+    terms = summed_alone(formula.value) or formula.value
+    (done,), value = run.loops, last.formulas[0].value
+    if not isinstance(terms, Read) or not isinstance(value, Read) or not isinstance(done, Do):
+        return None
+    assert isinstance(done.call, Call)
+    cell = expr.Name(loops.lanes.name)
+    before = [old for index, old in zip(target.indices, value.indices, strict=True) if index == cell]
+    places = [expr.substitute(index, {cell.id: before[0]}) for index in terms.indices] if len(before) == 1 else []
+    source = Read(terms.tensor, tuple(places))
+    if not places or (step := loops.step(source)) is None:
+        return None
+    at = placed(loops.address(source), {loops.lane_name(): ONE})  # the first is the second's neighbour
+    function, (to, pitch, cells, rows, own) = done.call.function, done.call.arguments
+    kind, dtype = function.rsplit("_", 1)
+    return Do(Call(f"{kind}_of_{dtype}", (to, pitch, cells, rows, own, at, _pitch(loops, source), step)))

@@ -35,7 +35,7 @@ from ..nodes import (
 )
 from . import joined, repeats
 from .elements import BEGIN, END, ROOM, TURNED
-from .groups import Grouped, in_groups, rows_of_tasks, task_of_group
+from .groups import Grouped, in_groups, rows_of_tasks, runs, task_of_group
 from .loops import Loop, Loops, letter_of
 from .wholes import again, by_letter, inlined, row_of_table, sunk
 
@@ -190,7 +190,7 @@ class Tasks(Loops):
 
         So do tasks of several steps along lanes that need no more than their numbers and such rows.
         """
-        if self.blocked or not self.laned_rows or len(steps) < 2:
+        if self.blocked or not self.laned_rows or (len(steps) < 2 and not any(map(runs, steps))):
             return None
         if not digits or by_letter(self.wholes, [name for name, _ in digits]).keys() - {""}:
             return None
