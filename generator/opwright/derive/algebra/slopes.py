@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ...language import expr
 from ...language.expr import Binary, Expr, Name, Number, Unary, substitute
-from .poly import NotPolynomial, polynomial
+from .poly import NotPolynomial, Poly, polynomial
 
 ZERO, ONE = Number(0), Number(1)
 
@@ -70,6 +70,16 @@ def _negative(tree: Expr) -> bool:
     if isinstance(tree, Number):
         return tree.value < 0
     return isinstance(tree, Unary) and tree.op == "-"
+
+
+def spelled(found: Poly) -> Expr:
+    """A polynomial as an expression, numbers last. Raises NotPolynomial if it divides."""
+    tree: Expr = ZERO
+    for monomial, factor in reversed(found.terms):
+        if any(power < 0 for _, power in monomial):
+            raise NotPolynomial("a quotient")
+        tree = plus(tree, times(Number(factor), product(Name(name) for name, power in monomial for _ in range(power))))
+    return tree
 
 
 _FOLDED: Mapping[str, Callable[[Expr, Expr], Expr]] = {"+": plus, "-": minus, "*": times}

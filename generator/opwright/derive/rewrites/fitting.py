@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...language import expr
-from ...language.expr import Expr, Name, Number, Read
+from ...language.expr import Expr, Name, Read
 from ...language.model import Op
 from ...language.schema import Located
 from ...language.source import SpecInvalid
 from ...memo import memoised
 from ..algebra.poly import ONE, NotPolynomial, Poly, affine, polynomial
-from ..algebra.slopes import plus, times
+from ..algebra.slopes import spelled
 from ..call_plan import plan
 from ..program import Program, program
 from .accumulating import loose_axes
@@ -59,7 +59,7 @@ def fitting_extents(op: Op) -> dict[str, Expr]:
         more = extent - reached.get(symbol, extent)
         if (more.constant or 0) >= 0:
             reached[symbol] = extent
-    return {symbol: _tree(extent) for symbol, extent in reached.items() if _may_be(extent, reached)}
+    return {symbol: spelled(extent) for symbol, extent in reached.items() if _may_be(extent, reached)}
 
 
 def _reached(found: Program, free: set[str]) -> Iterator[tuple[str, Poly]]:
@@ -102,17 +102,6 @@ def _may_be(extent: Poly, others: Mapping[str, Poly]) -> bool:
     multiples = [factor for monomial, factor in extent.terms if monomial]
     several = len(multiples) != 1 or multiples[0] > 1 or any(len(m) > 1 or m[0][1] > 1 for m, _ in extent.terms if m)
     return several and _only_adds(extent) and extent.symbols.isdisjoint(others)
-
-
-def _tree(extent: Poly) -> Expr:
-    tree: Expr = Number(0)
-    for monomial, factor in reversed(extent.terms):  # numbers are last
-        product: Expr = Number(factor)
-        for name, power in monomial:
-            for _ in range(power):
-                product = times(product, Name(name))
-        tree = plus(tree, product)
-    return tree
 
 
 def _texts(node: Any) -> Iterator[str]:
