@@ -1,5 +1,5 @@
-"""Products of floats by bf16 or bytes, which matrix registers of bf16 compute by three parts of each float: random calls on
-every instruction set, held against the interpreter; and cells that are not finite."""
+"""Products of floats by bf16 or bytes, which matrix registers of bf16 compute by three parts of each float, or two where sums are
+bf16: random calls on every instruction set, held against the interpreter; and cells that are not finite."""
 
 from __future__ import annotations
 
@@ -66,7 +66,12 @@ def test_floats_keep_all_of_their_bits_beside_narrow_factors(made: Made, capped:
                 sys.modules[f"{kernels.__name__}._remember"].CALLS.clear()
                 found.append(getattr(kernels, one.function)(*given, threads=threads))
             where = one.text, read, [array.shape for array in given], [array.strides for array in given]
-            assert (found[0] == expected).all(), where
+            if capped == "amx_bf16" and expected.dtype == ml_dtypes.bfloat16:
+                far = np.abs(found[0].astype(np.float64) - expected.astype(np.float64))
+                most = np.abs(expected.astype(np.float64)).max(initial=1)
+                assert (far <= np.abs(expected.astype(np.float64)) * 2**-7 + most * 2**-12).all(), where
+            else:
+                assert (found[0] == expected).all(), where
             assert found[0].tobytes() == found[1].tobytes(), where
 
 

@@ -35,6 +35,28 @@ LOOPS = '#include "opwright_functions_f32.h"\n' + "".join(
     f"{{ for (int i = 0; i < n; ++i) z[i] = opwright_{name}_f32({'x[i], y[i]' if name == 'pow' else 'x[i]'}); }}\n"
     for name in F32_ULPS
 )
+# Rows of 700 cells and a divisor each, the last cell divided in place.
+OVER = """
+#include <stdio.h>
+#include <string.h>
+#include "opwright_functions_rows.h"
+static float row[701], made[701];
+int main(void)
+{
+    int64_t wrong = 0, all = 0;
+    while (fread(row, sizeof *row, 701, stdin) == 701) {
+        opwright_over_row_f32(made, row, 699, row[700]);
+        made[699] = row[699];
+        opwright_over_row_f32(made + 699, made + 699, 1, row[700]);
+        for (int i = 0; i < 700; ++i, ++all) {
+            const float wanted = row[i] / row[700];
+            wrong += wanted == wanted ? memcmp(&wanted, made + i, sizeof wanted) != 0 : made[i] == made[i];
+        }
+    }
+    printf("%d differ of %d\\n", (int)wrong, (int)all);
+    return 0;
+}
+"""
 
 
 def recorded() -> dict[str, dict[str, str | float]]:
@@ -92,6 +114,24 @@ def test_functions_of_rows_give_the_bits_of_those_of_cells(
         assert np.array_equal(np.isnan(values), np.isnan(wanted)), name
         number = ~np.isnan(wanted)
         assert np.array_equal(values[number].view(np.uint32), wanted[number].view(np.uint32)), name
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=str)
+def test_quotients_of_a_row_by_one_number_have_the_bits_of_quotients(build: Build, tmp_path: Path) -> None:
+    rng = np.random.default_rng(31)
+    cells = rng.integers(0, 2**32, (600, 700), np.uint32).view(np.float32)
+    cells[::3] = rng.random((200, 700), np.float32) + 0.5
+    cells[1::6, ::5] = 0
+    divisors = np.concatenate(
+        [rng.integers(0, 2**32, 200, np.uint32).view(np.float32), rng.random(400, np.float32) * 9]
+    )
+    cells[599] = (cells[0].astype(np.float64) + 2.0**-25) * divisors[599]  # close to the middle of two numbers
+    source = tmp_path / "over.c"
+    source.write_text(OVER)
+    given = np.concatenate([cells, divisors[:, None]], axis=1, dtype=np.float32)
+    command = functions.program(build, tmp_path, source=source)
+    done = subprocess.run(command, input=given.tobytes(), capture_output=True, timeout=300, check=True)
+    assert done.stdout == b"0 differ of 420000\n"
 
 
 @pytest.mark.parametrize("build", CONTRACTED, ids=str)

@@ -1179,9 +1179,7 @@ static void attention_f32_3_w_of_sums(const void *context_, int64_t cell_, int64
         float *restrict dst_row_ = dst_W == 1 ? dst_first_ : dst_room_;
         const float *restrict sums_row_ = sums + (at_ + (w - begin_));
         const float same_0_ = weight[q + h_row_ * (H_inner_ * Q) + h * Q];
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            dst_row_[i_] = sums_row_[i_] / same_0_;
-        }
+        opwright_over_row_f32(dst_row_, sums_row_, n_, same_0_);
         opwright_put_f32(dst_row_, dst_first_, dst_W, n_);
     }
 }

@@ -276,9 +276,7 @@ static void avg_pool_backward_f32_1_c(void *context_, int64_t part_)
                             float diff_dst_room_[512];
                             const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (n * diff_dst_N + c * diff_dst_C + o_d_ * diff_dst_X_d_ + o_h_ * diff_dst_X_h_ + o_w_ * diff_dst_X_w_), diff_dst_C, n_, diff_dst_room_);
                             const float same_0_ = cells[o_w_ + o_h_ * O_w_ + o_d_ * (O_h_ * O_w_)];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                share_row_[i_] = diff_dst_row_[i_] / same_0_;
-                            }
+                            opwright_over_row_f32(share_row_, diff_dst_row_, n_, same_0_);
                         }
                     }
                 }

@@ -616,9 +616,7 @@ static void soft_max_f32_0_c(void *context_, int64_t part_)
                         float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                         const float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
                         const float same_0_ = total_of_[t_];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            dst_row_[i_] = shared_0__row_[i_] / same_0_;
-                        }
+                        opwright_over_row_f32(dst_row_, shared_0__row_, n_, same_0_);
                         opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -641,9 +639,7 @@ static void soft_max_f32_0_c(void *context_, int64_t part_)
                             float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                             const float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
                             const float same_0_ = total_of_[t_];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_row_[i_] = shared_0__row_[i_] / same_0_;
-                            }
+                            opwright_over_row_f32(dst_row_, shared_0__row_, n_, same_0_);
                             opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
                         }
                     }

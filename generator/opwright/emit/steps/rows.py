@@ -104,6 +104,8 @@ class Row(RowReads):
         elif (added := self.plus_zero(value, dtype)) is not None:
             past = cache_lines.PAST if self.lined else ZERO
             loops = [Do(Call("opwright_put_plus_zero", (Name(row), added, N, past)))]
+        elif plain and not (self.lined or wide) and (quotients := self.over_one(value, dtype, row)) is not None:
+            loops = [quotients]
         elif isinstance(function, expr.Call):
             loops = [*loop(function.arguments[0]), self.made_of_row(function, row)]
             self.elements.buffered(ZERO)
@@ -141,6 +143,18 @@ class Row(RowReads):
             return None
         self.before = [one for one in self.before if not isinstance(one, Declare) or one.name != cache_lines.WHOLE.name]
         return row
+
+    def over_one(self, value: expr.Expr, dtype: str, written: str) -> Stmt | None:
+        """A row of f32 that is divided by one number, such as a sum of the row; None of other values."""
+        if not isinstance(value, expr.Binary) or value.op != "/" or not self.converted(value.left) or self.joins:
+            return None
+        sees = [*expr.reads(value.right)]
+        if dtype != "f32" or self.part.operator != "set" or not sees or self.lane in expr.names(value.right):
+            return None
+        row = Name(self.row_of(value.left))
+        if value.left in self.by:  # which may be one cell
+            return None
+        return Do(Call("opwright_over_row_f32", (Name(written), row, N, self.hoisted(value.right))))
 
     def half_lines(self, dtype: str) -> bool:
         """Whether values become f16 a line at a time, as those that stand there as f16 or f32 do not."""

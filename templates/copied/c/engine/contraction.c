@@ -99,6 +99,9 @@ static bool is_narrow(const opwright_contraction *q) {
            q->rows > q->columns && q->columns <= 2 * LANES && 5 * q->columns >= 4 * round_up(q->columns, LANES);
 }
 
+// How many bf16 each float of a side is.
+static int64_t parts_of(const opwright_contraction *q) { return q->elements ? ROUNDED_PARTS : ALL_PARTS; }
+
 static bool is_few(const opwright_contraction *q) { return !q->split && !in_registers(q) && few_fits(q); }
 
 static bool is_tiny(const opwright_contraction *q) { return !q->split && tiny_fits(q); }
@@ -160,7 +163,7 @@ static void tiles_of(plan *p, bool registers) {
                                           p->units <= ONLY_CHUNK && !q->split ? ONLY_CHUNK : CHUNK_UNITS));
     p->chunk = max(1, ceil_div(ceil_div(p->units, p->chunks), LANES)) * LANES;
     p->chunks = ceil_div(p->units, p->chunk);
-    p->pitch = q->split ? SPLIT_PARTS * p->chunk : p->chunk + LANES;
+    p->pitch = q->split ? parts_of(q) * p->chunk : p->chunk + LANES;
 }
 
 // Whether lines of right, of which a panel has one for each term of a chunk, crowd into few sets of the first-level cache:
@@ -257,7 +260,7 @@ static void copy_left(const plan *p, const elem *left, int64_t chunk, int64_t ro
         const int64_t least = q->rows / p->tiles;
         for (int64_t m = 0, height; m < rows; m += height, left += height * q->left_row, to += height * p->pitch) {
             height = least + (row + m < q->rows % p->tiles * (least + 1));
-            split_tile((const float *)(const void *)left, q->left_row / 2, q->left_term / 2, height, min(q->terms - first, units * UNIT_CHANNELS), to);
+            split_tile((const float *)(const void *)left, q->left_row / 2, q->left_term / 2, height, min(q->terms - first, units * UNIT_CHANNELS), to, parts_of(q));
         }
         return;
     }
@@ -415,7 +418,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             const bool direct = fits && (floats || chunk == p->chunks - 1);
             const bool in_output = fits && floats;
             run here = {0, 0, units};
-            operands o = {.scalar_row = scalar_row, .step = width * LANES, .runs = &here, .run_count = 1, .split = q->split};
+            operands o = {.scalar_row = scalar_row, .step = width * LANES, .runs = &here, .run_count = 1, .split = q->split ? parts_of(q) : 0};
 #if TURNS
             o.lane_step = q->left_term;
 #endif

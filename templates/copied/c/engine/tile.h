@@ -99,7 +99,7 @@ typedef struct operands {
     const real *off;     // of bytes: what is added to all sums of a row; NULL: nothing
     bool left_signed, right_signed; // of bytes: whether scalars and vectors are, for tiles of AMX
     bool next;           // whether to ask for the cells of the rows that follow, which the next tile stores
-    bool split;          // of tiles of AMX: scalars have several parts, tile_amx_split.h
+    int64_t split;       // of tiles of AMX, how many parts scalars have: tile_amx_split.h; else 0
     bool shaped;         // the registers already have the shapes of a tile with as many rows and units
 } operands;
 

@@ -8,7 +8,7 @@
 
 // The first `parts` parts of each scalar against two vectors, or one; added to `sums` if these have begun.
 INLINE void amx_sums_of_parts(const operands *o, int64_t vector, int rows, int parts, bool below, bool beside, float *sums) {
-    const int64_t step = o->step * 4, part = rows * AMX_UNITS, all = SPLIT_PARTS * part;
+    const int64_t step = o->step * 4, part = rows * AMX_UNITS, all = o->split * part;
     const run *const r = o->runs;
     const unit *s = o->scalars + r->scalars / AMX_UNITS * all, *v = o->vectors + r->vectors + vector * LANES;
     uint32_t rest[AMX_UNITS * AMX_BLOCK * LANES] __attribute__((aligned(64)));
@@ -44,6 +44,15 @@ INLINE void amx_sums_of_parts(const operands *o, int64_t vector, int rows, int p
     amx_end(below, beside, sums);
 }
 
+INLINE void amx_sums_of_all(const operands *o, int64_t vector, int rows, int parts, int wide, float *sums) {
+    if (rows > AMX_ROWS)
+        wide == 2 ? amx_sums_of_parts(o, vector, rows, parts, true, true, sums)
+                  : amx_sums_of_parts(o, vector, rows, parts, true, false, sums);
+    else
+        wide == 2 ? amx_sums_of_parts(o, vector, rows, parts, false, true, sums)
+                  : amx_sums_of_parts(o, vector, rows, parts, false, false, sums);
+}
+
 static __attribute__((noinline)) void amx_sums_of_first(const operands *o, int64_t vector, int rows, int wide, float *sums) {
     amx_sums_of_parts(o, vector, rows, 1, rows > AMX_ROWS, wide == 2, sums);
 }
@@ -53,12 +62,10 @@ static void amx_split_sums(const operands *o, int64_t vector, int rows, int wide
     float first[AMX_BLOCK * AMX_ROWS * AMX_BLOCK * LANES] __attribute__((aligned(64)));
     if (o->begun)
         memcpy(first, sums, (size_t)(rows * AMX_BLOCK * LANES) * sizeof *sums);
-    if (rows > AMX_ROWS)
-        wide == 2 ? amx_sums_of_parts(o, vector, rows, SPLIT_PARTS, true, true, sums)
-                  : amx_sums_of_parts(o, vector, rows, SPLIT_PARTS, true, false, sums);
+    if (o->split == ALL_PARTS)
+        amx_sums_of_all(o, vector, rows, ALL_PARTS, wide, sums);
     else
-        wide == 2 ? amx_sums_of_parts(o, vector, rows, SPLIT_PARTS, false, true, sums)
-                  : amx_sums_of_parts(o, vector, rows, SPLIT_PARTS, false, false, sums);
+        amx_sums_of_all(o, vector, rows, ROUNDED_PARTS, wide, sums);
     __mmask16 found = 0;
     for (int m = 0; m < rows; m++)
         for (int b = 0; b < wide; b++) {
