@@ -30,6 +30,13 @@ GROUPS = (
     "ac,bc,ad,bd,ab->ab",
     "ac,bc,ad,bd,e->abe",
 )  # that are summed for themselves
+MEANS = (
+    "ntd,kd->nk",
+    "ab,cb->c",
+    "abc,ad->d",
+    "ab,bc->ac",
+    "abc,abd,e->de",
+)  # along a letter that is summed alone, or not
 RANDOM = 40 if FULL else 4
 CALLS = 12 if FULL else 6
 Made = tuple[ModuleType, list[Einsum]]
@@ -71,6 +78,25 @@ def test_einsums_are_exact_on_every_instruction_set_with_any_number_of_threads(m
             assert found[0].dtype == DTYPES[written], where
             assert (found[0].astype(np.float64) == expected.astype(np.float64)).all(), where
             assert found[0].tobytes() == found[1].tobytes(), where
+
+
+def test_divisors_of_all_terms_divide_sums_of_one_factor(tmp_path_factory: pytest.TempPathFactory) -> None:
+    rng = np.random.default_rng(9)
+    drawn = []
+    for number, notation in enumerate(MEANS):
+        factors, out = notation.split("->")
+        summed = sorted({*factors} - {*out, ","})
+        drawn += [einsum(f"Mean{number}{c}".title(), factors.split(","), out, mean=c) for c in summed]
+    texts = {f"{one.op}.yaml": one.text for one in drawn}
+    kernels = package(texts, tmp_path_factory.mktemp("means"), "means_package")[1]
+    for one, call in itertools.product(drawn, range(CALLS)):
+        read, written, _ = ROWS[call % 4]
+        given = inputs(rng, one, read, 60_000)
+        extents = dict(zip("".join(one.factors), itertools.chain(*(array.shape for array in given))))
+        sums = np.einsum(one.notation, *(array.astype(np.float64) for array in given))
+        expected = (sums / max(extents[one.mean], 1)).astype(DTYPES[written]).astype(np.float64)
+        found = getattr(kernels, one.function)(*given).astype(np.float64)
+        assert np.allclose(found, expected, rtol=2**-7 if written in ("bf16", "f16") else 1e-5, atol=1e-4), one.notation
 
 
 def test_sums_of_integers_wrap_around(made: Made, capped: str) -> None:

@@ -38,6 +38,7 @@ class Einsum:
     text: str
     factors: tuple[str, ...]
     out: str
+    mean: str = ""  # the letter whose extent divides all terms
 
     @property
     def notation(self) -> str:
@@ -74,8 +75,11 @@ def draw(rng: Rng, op: str) -> Einsum:
     )
 
 
-def einsum(op: str, factors: list[str], out: str, *, own: bool = False) -> Einsum:
-    """The spec of an einsum, as a user would write it; with sizes of its output's `own` that are those of the inputs."""
+def einsum(op: str, factors: list[str], out: str, *, own: bool = False, mean: str = "") -> Einsum:
+    """The spec of an einsum, as a user would write it; with sizes of its output's `own` that are those of the inputs, or
+
+    all terms divided by the extent of a letter, as in a `mean` along it.
+    """
     letters = sorted({*"".join(factors)})
     extents = {c: f"{'O' if own and c in out else ''}{c.upper()}" for c in letters}
     stated = [(extent, c.upper()) for c, extent in extents.items() if extent != c.upper()]
@@ -87,11 +91,14 @@ def einsum(op: str, factors: list[str], out: str, *, own: bool = False) -> Einsu
         return f"{array}[{', '.join(axes)}]"
 
     inputs = "\n".join(f"  - {{name: in_{n}, dims: {{{dims(factor)}}}}}" for n, factor in enumerate(factors))
-    value = " * ".join(cell(f"in_{n}", factor) for n, factor in enumerate(factors))
+    value = " * ".join(cell(f"in_{n}", factor) for n, factor in enumerate(factors)) + (
+        f" / {mean.upper()}" if mean else ""
+    )
     sign = "+=" if {*letters} - {*out} else "="
     rows = "\n".join(
         f"  - {{{', '.join(f'in_{n}: {read}' for n in range(len(factors)))}, dst: {made}, accumulate: {sums}}}"
         for read, made, sums in ROWS
+        if not (mean and sums == "s64")
     )
     text = f"""op: {op}
 revision: 1
@@ -109,7 +116,7 @@ semantics:
   steps:
     - {cell("dst", out)} {sign} {value}
 """
-    return Einsum(op, text, tuple(factors), out)
+    return Einsum(op, text, tuple(factors), out, mean)
 
 
 def sizes(rng: Rng, drawn: Einsum, most: float, longest: int = 2000) -> dict[str, int]:
