@@ -22,7 +22,7 @@ from .contraction import Contraction, over_pairs
 from .lanes import lane_letters, view_letters
 from .narrow import narrow
 from .picking import conditioned, looked_up, picked
-from .program import Array, Part, Program, summed_alone
+from .program import Array, Part, Program
 from .rewrites.accumulating import accumulating, once, plain
 from .rewrites.apart import apart
 from .rewrites.beforehand import beforehand
@@ -42,7 +42,7 @@ from .rewrites.pairing import paired
 from .rewrites.reaching import reaching
 from .rewrites.respelling import assigned, respelled, unwound
 from .rewrites.row_blocks import block_letter, by_blocks
-from .rewrites.scans import scanned
+from .rewrites.scans import moves, run_alone, scanned
 from .rewrites.sharing import hoisted, shared
 from .rewrites.strips import in_strips
 from .rewrites.turning import turned
@@ -252,6 +252,9 @@ def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
         alone = Phase((part,), _own(found, [part]), (), contracted, copied, added)
         if group and not (copied or group.copies) and _share_walk(found, group, part, contracted):
             own = _own(found, [*group.parts, part])
+            if not own and run_alone(group.parts, part):
+                phases[-1] = Phase((*group.parts, part), ())
+                continue
             if own and not contracted and _earlier(group, part, own):
                 phases.insert(len(phases) - 1, alone)
                 continue
@@ -310,17 +313,13 @@ def _lie_apart(parts: Sequence[Part], part: Part) -> bool:
     target, last = part.target.tensor, _along_last_axis(part)
     alike = all(other.target.tensor == target and other.operator == "set" for other in (*parts, part))
     reads = {read.tensor for other in (*parts, part) for read in other.reads}
-    if not last or not alike or target in reads or all(map(_moves, (*parts, part))):
+    if not last or not alike or target in reads or all(map(moves, (*parts, part))):
         return False
     return all(end and not end & last for end in map(_along_last_axis, parts))
 
 
 def _along_last_axis(part: Part) -> frozenset[str]:
     return frozenset(part.letters).intersection(*map(expr.names, part.target.indices[-1:] or [Number(0)]))
-
-
-def _moves(part: Part) -> bool:
-    return all(isinstance(summed_alone(formula.value) or formula.value, (Read, Number)) for formula in part.formulas)
 
 
 def _late(found: Program) -> list[Part]:

@@ -18,7 +18,7 @@ from ...language.evaluate import COMPARED
 from ...language.expr import Binary, Expr, Name, Number, Read, Unary, replaced, substitute
 from ...language.schema import Located
 from ..algebra.slopes import folded, minus, slope, without
-from ..program import Formula, Part, Program
+from ..program import Formula, Part, Program, summed_alone
 from .accumulating import plain
 from .decays import Decay, decay
 
@@ -213,3 +213,27 @@ def _truth(tree: Expr | bool, truth: Mapping[Expr, bool]) -> bool:
         sides = (_truth(side, truth) for side in (tree.left, tree.right))
         return all(sides) if tree.op == "and" else any(sides)
     return truth[tree]
+
+
+def run_alone(parts: Sequence[Part], part: Part) -> bool:
+    """Whether a step makes running sums of cells that those before copy, or copies such sums: one thread does it all.
+
+    Sums of 300001 f32 take 0.64 of the time of phases that leave them in memory for each other, f64 0.44 (Intel Xeon,
+    gcc 12.2).
+    """
+    array, both = parts[-1].target.tensor, (*parts, part)
+    if any(one.where or one.by or {*one.letters} != {*part.letters} for one in both):
+        return False
+    if _runs(parts[-1]):
+        return part.operator == "set" and moves(part) and {read.tensor for read in part.reads} == {array}
+    return _runs(part) and part.target.tensor == array and all(map(moves, parts))
+
+
+def _runs(part: Part) -> bool:
+    """Whether each cell of a step takes what its neighbour has."""
+    return part.operator != "set" and part.target.tensor in {read.tensor for read in part.reads}
+
+
+def moves(part: Part) -> bool:
+    """Whether a step only copies cells, as they are or with 0 added, or sets them to a number."""
+    return all(isinstance(summed_alone(formula.value) or formula.value, (Read, Number)) for formula in part.formulas)

@@ -123,4 +123,6 @@ def _of_terms(loops: Tasks, one: Made, run: Made) -> Do | None:
     at = placed(loops.address(source), {loops.lane_name(): ONE})  # the first is the second's neighbour
     function, (to, pitch, cells, rows, own) = done.call.function, done.call.arguments
     kind, dtype = function.rsplit("_", 1)
-    return Do(Call(f"{kind}_of_{dtype}", (to, pitch, cells, rows, own, at, _pitch(loops, source), step)))
+    given = _pitch(loops, source)
+    pitch = ZERO if given == ZERO else pitch  # rows that lie in no stride are taken one by one
+    return Do(Call(f"{kind}_of_{dtype}", (to, pitch, cells, rows, own, at, given, step)))
