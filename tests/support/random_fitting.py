@@ -27,6 +27,12 @@ HALVES: tuple[Callable[[Cell, Cell, str], str], ...] = (
     lambda x, dst, at: f"{dst('n', 'g')} += {x('n', '2 * g')} * s[n, g] - {x('n', '2 * g + 1')} * t[k]",
     lambda x, dst, at: f"{dst('n', 'g')} += {x('n', 'g')} + {x('n', 'g + G + 1')} * t[k] + s[n, g]",
 )
+QUOTIENTS: tuple[Callable[[Cell, Cell, str], str], ...] = (
+    lambda x, dst, at: f"{dst('n', 'd')} = {x('n', 'd')} * s[n, {at}]",
+    lambda x, dst, at: f"{dst('n', 'd')} = max({x('n', 'd')} - s[n, {at}], 0) * s[n, {at}]",
+    lambda x, dst, at: f"q[n, d] = {x('n', 'd')} * s[n, {at}]|{dst('n', 'd')} = q[n, d] + s[n, {at}] + d",
+    lambda x, dst, at: f"p[n] max= {x('n', 'd')} * s[n, {at}]|{dst('n', 'd')} = {x('n', 'd')} - p[n]",
+)
 ROWS = (
     ("f32", "f32", "f32"), ("bf16", "bf16", "f32"), ("bf16", "f32", "f32"), ("f64", "f64", "f64"), ("s8", "f32", "f32"),
 )  # fmt: skip
@@ -38,6 +44,8 @@ def draw(rng: Rng, op: str) -> str:
     each = str(rng.choice(["E", "2", "3", "8", "16", "17"]))
     at = "k * G + g" if rng.random() < 0.2 else f"g * {each} + k"
     forms = HALVES if halves else FORMS
+    if not halves and rng.random() < 0.3:
+        forms, at = QUOTIENTS, f"floor(d / {rng.choice([2, 3, 16, 17, 32])})"
 
     def pair(one: str, other: str) -> str:
         return f"{other}, {one}" if turned else f"{one}, {other}"
@@ -47,7 +55,7 @@ def draw(rng: Rng, op: str) -> str:
 
     steps = forms[int(rng.integers(len(forms)))](cell("x"), cell("dst"), at).split("|")
     text = " ".join(steps)
-    ranges = {"n": "N", "m": "N", "g": "G", "k": each}
+    ranges = {"n": "N", "m": "N", "d": "D", "g": "G", "k": each}
     used = {letter: extent for letter, extent in ranges.items() if f"{letter}]" in text or f"{letter}," in text}
     of_t = "" if "t[k]" not in text else "\n  - {name: t, dims: {K: E}}"
     size = ", each: {symbol: E}" if of_t else ""

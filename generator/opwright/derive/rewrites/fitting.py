@@ -1,9 +1,9 @@
 """An operation whose axes are as long as its indices reach, where its spec leaves that to each call.
 
 In: an operation of steps, such as `y[n, g * 32 + k] = x[n, g * 32 + k] * s[n, g]` with an axis of D cells for
-`g * 32 + k`. Out: the operation with `G * 32` for D, or None where nothing is left to calls. It refuses other calls by
-its rules on shapes. Of its sizes can be proven what cannot be of the operation: that indices lie inside, and walk whole
-axes.
+`g * 32 + k`, or as `y[n, d] = x[n, d] * s[n, floor(d / 32)]`. Out: the operation with `G * 32` for D, or None where
+nothing is left to calls. It refuses other calls by its rules on shapes. Of its sizes can be proven what cannot be of
+the operation: that indices lie inside, and walk whole axes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...language import expr
-from ...language.expr import Expr, Name, Read
+from ...language.expr import Binary, Call, Expr, Name, Read
 from ...language.model import Op
 from ...language.schema import Located
 from ...language.source import SpecInvalid
@@ -72,6 +72,23 @@ def _reached(found: Program, free: set[str]) -> Iterator[tuple[str, Poly]]:
             symbol = axis.extent.id if isinstance(axis.extent, Name) else ""
             if extent is not None and symbol in free:
                 yield symbol, extent
+            grouped = _grouped(found, read.indices[number], axis.extent) if axis.kind == "one" else None
+            if grouped is not None and grouped[0] in free:
+                yield grouped
+
+
+def _grouped(found: Program, index: Expr, groups: Expr) -> tuple[str, Poly] | None:
+    """The size of the axis that a letter walks of which an index is the group, `floor(c / 32)`, if groups fill it."""
+    quotient = index.arguments[0] if isinstance(index, Call) and index.function == "floor" else None
+    if not isinstance(quotient, Binary) or quotient.op != "/" or not isinstance(quotient.left, Name):
+        return None
+    walked = found.letters.get(quotient.left.id)
+    if walked is None or not isinstance(walked.extent, Name) or walked.kind != "one":
+        return None
+    try:
+        return walked.extent.id, polynomial(groups) * polynomial(quotient.right)
+    except NotPolynomial:
+        return None
 
 
 def _extent(found: Program, read: Read, number: int) -> Poly | None:
