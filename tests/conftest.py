@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-# PyTorch would start a thread per core in every worker of pytest-xdist: they then wait for one another.
+# PyTorch and NumPy would start a thread per core in every worker of pytest-xdist: they then wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ def memory(size: int) -> Any:
         if size <= KEPT:
             _own.memory = reserved
     if POISON is not None:
-        _ffi.buffer(reserved)[:] = bytes([POISON]) * len(reserved)
+        np.frombuffer(_ffi.buffer(reserved, size), np.uint8).fill(POISON)
     return reserved
 
 

@@ -56,8 +56,14 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     """Equal values, dtypes and shapes; a NaN equals every NaN."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
+    bits = np.dtype(f"u{a.itemsize}")
+    if np.array_equal(np.ascontiguousarray(a).view(bits), np.ascontiguousarray(b).view(bits)):
+        return True
     return bool(np.array_equal(a.astype(np.float64), b.astype(np.float64), equal_nan=True))
 
 
-def check(call: Call, **options: Any) -> None:
-    assert same(run(call, **options), rulings.compute(call)), describe(call)
+def check(call: Call, threads: int | None | tuple[int, ...] = None) -> None:
+    """The package gives what the rulings give, on one number of threads or on each of several."""
+    expected = rulings.compute(call)
+    for count in threads if isinstance(threads, tuple) else (threads,):
+        assert same(run(call, threads=count), expected), (count, describe(call))

@@ -112,11 +112,11 @@ def exact(call: Call) -> np.ndarray:
             at_small: tuple[Any, ...] = (..., *(pair[1] for pair in cells))
             w: tuple[Any, ...] = (..., *tap)
             if operation.finds == "small":
-                small[at_small] += np.einsum("ngb...,gab->nga...", big[at_big], weights[w])
+                small[at_small] += (weights[w] @ flat(big[at_big])).reshape(small[at_small].shape)
             elif operation.finds == "big":
-                big[at_big] += np.einsum("nga...,gab->ngb...", small[at_small], weights[w])
+                big[at_big] += (weights[w].swapaxes(1, 2) @ flat(small[at_small])).reshape(big[at_big].shape)
             else:
-                weights[w] += np.einsum("ngax,ngbx->gab", flat(small[at_small]), flat(big[at_big]))
+                weights[w] += (flat(small[at_small]) @ flat(big[at_big]).swapaxes(2, 3)).sum(0)
         if "bias" in _given(call):
             channels_last = out if data_format == "NXC" else np.moveaxis(out, 1, -1)
             channels_last += _given(call)["bias"].astype(np.float64)
