@@ -40,7 +40,7 @@ quickly = settings(deadline=None, suppress_health_check=list(HealthCheck))
 # Against the witnesses
 
 
-@settings(quickly, max_examples=10_000 if FULL else 1000)
+@settings(quickly, max_examples=10_000 if FULL else 500)
 @given(calls())
 def test_random_calls_give_what_the_rulings_give(drawn: Drawn) -> None:
     check(drawn.call)
@@ -69,7 +69,7 @@ def test_random_calls_reach_every_kernel(op: str, dtype: str, isa: str) -> None:
 @every_op
 def test_a_sweep_of_random_calls_gives_what_the_rulings_give(op: str, dtype: str) -> None:
     random = rng("sweep", op, dtype)
-    for number in range(20_000 if FULL else 200):
+    for number in range(20_000 if FULL else 100):
         check(random_call(random, op, dtype), threads=[None, 1, 2, 3][number % 4])
 
 
@@ -90,7 +90,7 @@ def test_calls_of_huge_numbers_give_what_the_rulings_give(op: str) -> None:
 @every_op
 def test_random_calls_give_what_the_interpreter_gives(op: str) -> None:
     spec, random = LIBRARY.op(op), rng(op)
-    for _ in range(400 if FULL else 60):
+    for _ in range(400 if FULL else 40):
         call = random_call(random, op)
         assert same(run(call), interpret.compute(spec, call.inputs, call.attributes)), describe(call)
 

@@ -17,6 +17,8 @@ from support.capping import capped_at
 from support.package import package
 from support.random_float_factors import Product, draw, inputs
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 RANDOM = 30 if FULL else 8
 CALLS = 12 if FULL else 5

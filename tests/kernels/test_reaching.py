@@ -16,6 +16,8 @@ from support.capping import capped_at
 from support.package import package
 from support.random_reaching import draw, inputs
 
+pytestmark = pytest.mark.usefixtures("quickly")
+
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 RANDOM = 40 if FULL else 10
 CALLS = 20 if FULL else 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import ml_dtypes
@@ -11,16 +10,13 @@ import numpy as np
 import opwright_kernels as kernels
 import pytest
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 
 DTYPES = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16), "f16": np.dtype(np.float16)}
 LENGTHS = (1, 2, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 200)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        yield
+pytestmark = pytest.mark.usefixtures("quickly")
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])

@@ -23,7 +23,7 @@ SANITIZERS = (
     "-fsanitize=address,undefined,float-divide-by-zero,float-cast-overflow",
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",
-    "-g",
+    "-g1",
 )
 
 PATIENCE = 3600 if FULL else 300  # seconds; beside other work the full length takes a quarter of an hour
@@ -64,7 +64,7 @@ def see_an_access_beside_an_array(program: Path, isa: str) -> None:
     assert re.search("AddressSanitizer.*28-byte region", done.stderr, re.DOTALL)
 
 
-@pytest.mark.short(avx2=("f32",), avx512=("f32", "f16"))
+@pytest.mark.short(portable=("bf16",), avx2=("f32",), avx512=("f16",))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_touch_only_their_arrays_write_every_cell_and_overflow_nowhere(
     dtype: str, isa: str, tmp_path: Path

@@ -75,7 +75,7 @@ def arguments(random: Rng, solve: str, dtype: str, problem: str) -> tuple[tuple[
 @pytest.mark.parametrize("solve", SOLVES)
 def test_random_shapes_give_the_same_bits_with_constants(solve: str, dtype: str, problem: str) -> None:
     random = rng(solve, dtype, problem)
-    number, specialized = 40 if FULL else 8, 0
+    number, specialized = 40 if FULL else 5, 0
     for _ in range(number):
         inputs, attributes = arguments(random, solve, dtype, problem)
         function = getattr(ok, SOLVES[solve])
@@ -104,6 +104,7 @@ def test_random_calls_give_the_same_bits_with_constants(op: str, dtype: str) -> 
     assert compiled
 
 
+@pytest.mark.usefixtures("quickly")
 def test_random_calls_with_constants_give_what_the_rulings_give(isa: str) -> None:
     """On every instruction set a library for each text that takes constants, and all drawn calls that it serves.
 

@@ -62,7 +62,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.array_equal(a.astype(np.float64), b.astype(np.float64), equal_nan=True))
 
 
-def check(call: Call, threads: int | None | tuple[int, ...] = None) -> None:
+def check(call: Call, threads: int | tuple[int, ...] | None = None) -> None:
     """The package gives what the rulings give, on one number of threads or on each of several."""
     expected = rulings.compute(call)
     for count in threads if isinstance(threads, tuple) else (threads,):
