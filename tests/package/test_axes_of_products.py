@@ -75,3 +75,19 @@ def test_an_operand_that_is_read_once_is_not_copied_for_longer_axes(seed: int) -
         found += 1
         assert "left" not in shape.copied, (walks, reduced)
     assert found > 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cells_that_lie_side_by_side_in_what_is_written_are_in_one_product_if_they_fill_half_a_vector(
+    seed: int,
+) -> None:
+    found = 0
+    for walks, reduced in drawn(seed):
+        shape = shaped(walks, reduced)
+        for near in [
+            walk for walk in walks if walk.out == 1 and walk.extent >= 8 and bool(walk.left) != bool(walk.right)
+        ]:
+            if shape is not None:
+                found += 1
+                assert 1 in (shape.rows.out, shape.columns.out), (walks, near)
+    assert found > 100

@@ -235,14 +235,17 @@ class _Split:
         """Both sides of each pair, and the letters that are left after it."""
         left: Expr = order[0]
         for number, right in enumerate(order[1:], 1):
-            later = frozenset(self.letters(self.part.target)).union(*map(self.letters, order[number + 1 :]))
+            later = frozenset[str]().union(*map(self.letters, order[number + 1 :]))
             both = Binary("*", left, right)
-            remaining = tuple(letter for letter in self.letters(both) if letter in later)
+            remaining = tuple(
+                letter for letter in self.letters(both) if letter in later.union(self.letters(self.part.target))
+            )
             if number == len(order) - 1:  # as the target lies, whose cells are read from these
                 remaining = tuple(as_they_lie(remaining, self.part.target))
             elif isinstance(left, Read):
                 walked_by = ([one for index in side.indices for one in self.letters(index)] for side in (left, right))
-                remaining = near_last(remaining, *walked_by)
+                # Of those as near, the ones that go on to the end come last: they are columns of the next pair.
+                remaining = near_last(sorted(remaining, key=lambda letter: letter not in later), *walked_by)
             yield left, right, remaining
             left = Read("", tuple(map(Name, remaining)))
 
