@@ -15,6 +15,8 @@ enum {
     TINY_FEW_ROWS = OPWRIGHT_PAIRS ? 4 : 8,    // but with so few rows up to
     TINY_FEW = OPWRIGHT_PAIRS ? 16384 : 32768, // 8x64 by 64 terms f32 0.58 of the time, 4x64 by 64 bf16 0.69,
     TINY_TERMS = 128,                          // 1x64 by 512 terms f32 1.18 (AMD Zen 5, gcc 12.2)
+    TINY_SOME_ROWS = OPWRIGHT_PAIRS ? 0 : 16,  // and with so many rows and terms, and columns that fill no vectors, up to
+    TINY_SOME_TERMS = 8, TINY_SOME = 8192,     // 9x17 by 11 f32 0.8, 13x5 by 29 0.7, 16x16 by 16 1.2 (Intel Xeon, gcc 12.2)
     TINY_GROUP = 8192,                         // of a task
     TINY_ROWS = VECTOR_BYTES == 64 ? 8 : 4,           // of a tile of one vector; half of them where it has two
 };
@@ -28,7 +30,8 @@ typedef struct tiny {
 } tiny;
 
 static bool tiny_fits(const opwright_contraction *q) {
-    const int64_t most = q->rows <= TINY_FEW_ROWS ? TINY_FEW : TINY_MAX;
+    const bool some = q->rows <= TINY_SOME_ROWS && q->terms >= TINY_SOME_TERMS && q->columns % LANES;
+    const int64_t most = q->rows <= TINY_FEW_ROWS ? TINY_FEW : some ? TINY_SOME : TINY_MAX;
     return products_of(q) > 1 && q->right_column == 1 && q->terms > 0 && q->terms <= TINY_TERMS && q->rows * q->columns * q->terms <= most;
 }
 
