@@ -55,12 +55,14 @@ EMU __m512 emu_both(__m256 a, __m256 b) { __m512 r; memcpy(&r, &a, 32); memcpy((
     return emu_both(op(emu_half(a, 0), emu_half(b, 0)), op(emu_half(a, 1), emu_half(b, 1))); }
 EMU3(emu_fmadd, _mm256_fmadd_ps)
 EMU3(emu_fnmadd, _mm256_fnmadd_ps)
+EMU2(emu_div, _mm256_div_ps)
 EMU2(emu_min, _mm256_min_ps)
 EMU2(emu_max, _mm256_max_ps)
 EMU2(emu_or, _mm256_or_ps)
 EMU2(emu_and, _mm256_and_ps)
 #define _mm512_fmadd_ps emu_fmadd
 #define _mm512_fnmadd_ps emu_fnmadd
+#define _mm512_div_ps emu_div
 #define _mm512_min_ps emu_min
 #define _mm512_max_ps emu_max
 #define _mm512_or_ps emu_or
@@ -120,7 +122,13 @@ EMU_MASKED(h16, __m256i, int16_t, 16, emu_hof)
 #define _mm512_maskz_mov_epi16 emu_maskz_mov_epi16
 
 EMU uint16_t emu_unord(__m512 a, __m512 b) { ARR(float, 16, x, a); ARR(float, 16, y, b); uint16_t m = 0; for (int i = 0; i < 16; i++) m |= (uint16_t)((x[i] != x[i] || y[i] != y[i]) << i); return m; }
-#define _mm512_cmp_ps_mask(a, b, kind) ({ _Static_assert((kind) == _CMP_UNORD_Q, ""); emu_unord(a, b); })
+EMU uint16_t emu_less(__m512 a, __m512 b) { ARR(float, 16, x, a); ARR(float, 16, y, b); uint16_t m = 0; for (int i = 0; i < 16; i++) m |= (uint16_t)((x[i] < y[i]) << i); return m; }
+EMU uint8_t emu_lessd(__m512d a, __m512d b) { ARR(double, 8, x, a); ARR(double, 8, y, b); uint8_t m = 0; for (int i = 0; i < 8; i++) m |= (uint8_t)((x[i] < y[i]) << i); return m; }
+#define _mm512_cmp_ps_mask(a, b, kind) ({ _Static_assert((kind) == _CMP_UNORD_Q || (kind) == _CMP_LT_OQ, ""); (kind) == _CMP_LT_OQ ? emu_less(a, b) : emu_unord(a, b); })
+EMU uint8_t emu_unordd(__m512d a, __m512d b) { ARR(double, 8, x, a); ARR(double, 8, y, b); uint8_t m = 0; for (int i = 0; i < 8; i++) m |= (uint8_t)((x[i] != x[i] || y[i] != y[i]) << i); return m; }
+#define _mm512_cmp_pd_mask(a, b, kind) ({ _Static_assert((kind) == _CMP_UNORD_Q || (kind) == _CMP_LT_OQ, ""); (kind) == _CMP_LT_OQ ? emu_lessd(a, b) : emu_unordd(a, b); })
+#define _mm512_mask_add_ps(s, m, a, b) emu_mask_mov_ps(s, m, emu_add(a, b))
+#define _mm512_mask_add_pd(s, m, a, b) emu_mask_mov_pd(s, m, emu_addd(a, b))
 EMU uint16_t emu_denormal(__m512 a) { ARR(uint32_t, 16, x, a); uint16_t m = 0; for (int i = 0; i < 16; i++) m |= (uint16_t)(((x[i] & 0x7f800000) == 0 && (x[i] & 0x7fffff) != 0) << i); return m; }
 #define _mm512_fpclass_ps_mask(a, kind) ({ _Static_assert((kind) == 0x20, ""); emu_denormal(a); })
 
@@ -164,6 +172,11 @@ EMU_PERM(epi64, int64_t, 8)
 #define _mm512_unpackhi_epi32 emu_unpackhi_epi32
 #define _mm512_unpacklo_epi64 emu_unpacklo_epi64
 #define _mm512_unpackhi_epi64 emu_unpackhi_epi64
+EMU uint16_t emu_cmplt_epu32(__m512i a, __m512i b) { ARR(uint32_t, 16, x, a); ARR(uint32_t, 16, y, b); uint16_t m = 0; for (int i = 0; i < 16; i++) m |= (uint16_t)((x[i] < y[i]) << i); return m; }
+#define _mm512_cmplt_epu32_mask emu_cmplt_epu32
+EMU __m512i emu_mask_sub64(__m512i s, uint8_t m, __m512i a, __m512i b) { ARR(int64_t, 8, r, s); ARR(int64_t, 8, x, a); ARR(int64_t, 8, y, b); for (int i = 0; i < 8; i++) if (m >> i & 1) r[i] = (int64_t)((uint64_t)x[i] - (uint64_t)y[i]); return emu_siof(r); }
+#define _mm512_mask_sub_epi64 emu_mask_sub64
+#define _mm512_setzero_si512() emu_set1_32(0)
 EMU uint8_t emu_cmpgt_epu64(__m512i a, __m512i b) { ARR(uint64_t, 8, x, a); ARR(uint64_t, 8, y, b); uint8_t m = 0; for (int i = 0; i < 8; i++) m |= (uint8_t)((x[i] > y[i]) << i); return m; }
 #define _mm512_cmpgt_epu64_mask emu_cmpgt_epu64
 EMU __m512i emu_mulhi_epu16(__m512i a, __m512i b) { ARR(uint16_t, 32, x, a); ARR(uint16_t, 32, y, b); for (int i = 0; i < 32; i++) x[i] = (uint16_t)((uint32_t)x[i] * y[i] >> 16); return emu_siof(x); }
@@ -200,6 +213,10 @@ EMU __m512i emu_zext256(__m256i a) { char x[64] = {0}; memcpy(x, &a, 32); return
 #define _mm512_castps_si512(a) ((__m512i)(a))
 #define _mm512_castsi512_ps(a) ((__m512)(a))
 #define _mm512_castps_pd(a) ((__m512d)(a))
+#define _mm512_castpd_si512(a) ((__m512i)(a))
+#define _mm512_castsi512_pd(a) ((__m512d)(a))
+EMU __m512i emu_mask_cvtps(__m512i s, uint16_t m, __m512 a) { ARR(int32_t, 16, r, s); ARR(float, 16, x, a); for (int i = 0; i < 16; i++) if (m >> i & 1) r[i] = (int32_t)__builtin_rintf(x[i]); return emu_siof(r); }
+#define _mm512_mask_cvtps_epi32 emu_mask_cvtps
 EMU __m256 emu_low(__m512 a) { return emu_half(a, 0); }
 #define _mm512_castps512_ps256 emu_low
 #define _mm512_castps512_ps128(a) _mm256_castps256_ps128(emu_low(a))
