@@ -13,7 +13,7 @@ from support.random_framed import spec_of_frame
 from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_verdicts import first_disagreement
 
-COUNT, CALLS = (120, 30) if FULL else (16, 12)
+COUNT, CALLS = (120, 30) if FULL else (10, 12)
 
 
 @pytest.mark.sweep
