@@ -1,15 +1,17 @@
-"""What conditions say: their consequences, and which sizes constraints let divide which.
+"""What conditions say: their consequences, their opposites, and which sizes constraints let divide which.
 
-In: a condition, or an operation. Out: the conditions that follow from one; pairs of integers, of which the second
-divides the first in every call.
+In: a condition, or an operation. Out: the conditions that follow from one; the one that holds where it does not; pairs
+of integers, of which the second divides the first in every call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...language.expr import Binary, Call, Expr, Number
+from ...language.expr import Binary, Call, Expr, Number, Unary
 from ...language.model import Op
+
+OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
 def conjuncts(tree: Expr) -> Iterator[Expr]:
@@ -21,6 +23,15 @@ def conjuncts(tree: Expr) -> Iterator[Expr]:
         yield from conjuncts(tree.arguments[0])
     else:
         yield tree
+
+
+def opposite(tree: Expr) -> Expr:
+    """The condition that holds where another does not, if no number in it is NaN."""
+    if isinstance(tree, Unary) and tree.op == "not":
+        return tree.operand
+    if isinstance(tree, Binary) and tree.op in OPPOSITE:
+        return Binary(OPPOSITE[tree.op], tree.left, tree.right)
+    return Unary("not", tree)
 
 
 def divisible(op: Op) -> set[tuple[Expr, Expr]]:

@@ -11,14 +11,12 @@ import math
 from collections.abc import Iterator
 
 from ...language import expr
-from ...language.expr import Binary, Expr, Name, Number, Unary
-from ..algebra.conditions import conjuncts
+from ...language.expr import Expr, Name, Number
+from ..algebra.conditions import conjuncts, opposite
 from ..algebra.inside import never_negative
 from ..algebra.poly import NotPolynomial, affine
 from ..algebra.slopes import minus
 from ..program import Part, Program
-
-OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
 def disjoint(found: Program, one: Part, other: Part) -> bool:
@@ -37,20 +35,12 @@ def _excludes(one: Part, other: Part) -> bool:
     """Whether the conditions of a step hold the opposite of those of another one."""
     theirs = set(_conditions(other))
     guards = (tree for tree in _conditions(one) if expr.names(tree) & set(one.letters) <= expr.names(one.target))
-    return any(theirs >= set(conjuncts(_negated(tree))) for tree in guards)
+    return any(theirs >= set(conjuncts(opposite(tree))) for tree in guards)
 
 
 def _conditions(part: Part) -> Iterator[Expr]:
     for guard in part.where:
         yield from conjuncts(guard.tree)
-
-
-def _negated(tree: Expr) -> Expr:
-    if isinstance(tree, Unary) and tree.op == "not":
-        return tree.operand
-    if isinstance(tree, Binary) and tree.op in OPPOSITE:
-        return Binary(OPPOSITE[tree.op], tree.left, tree.right)
-    return Unary("not", tree)
 
 
 def _apart(found: Program, ours: Expr, theirs: Expr) -> bool:

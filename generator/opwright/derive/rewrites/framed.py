@@ -13,17 +13,16 @@ import dataclasses
 from collections.abc import Mapping
 
 from ...language import expr
-from ...language.expr import Binary, Call, Expr, Name, Number, Read, Unary
+from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ...language.kinds import Kind
 from ...language.model import Op
 from ...language.types import symbol_kinds
+from ..algebra.conditions import opposite
 from ..algebra.inside import never_negative
 from ..algebra.poly import NotPolynomial, polynomial
 from ..algebra.slopes import comparisons, minus, negated, plus, slope, spelled, without
 from ..program import Axis, Formula, Part, Program
 from .accumulating import loose_axes
-
-OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 def framed(found: Program, op: Op) -> Program:
@@ -185,11 +184,7 @@ class _Frame:
 
 
 def _opposite(tree: Expr) -> Expr:
-    """The condition that holds where another does not."""
-    if isinstance(tree, Unary) and tree.op == "not":
-        return tree.operand
+    """The condition that holds where another does not, each comparison in it by itself."""
     if isinstance(tree, Binary) and tree.op in ("and", "or"):
         return Binary("or" if tree.op == "and" else "and", _opposite(tree.left), _opposite(tree.right))
-    if isinstance(tree, Binary) and tree.op in OPPOSITE:
-        return Binary(OPPOSITE[tree.op], tree.left, tree.right)
-    return Unary("not", tree)
+    return opposite(tree)

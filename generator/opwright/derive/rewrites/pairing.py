@@ -234,12 +234,11 @@ class _Split:
     def pairs(self, order: Sequence[Read]) -> Iterator[tuple[Expr, Expr, tuple[str, ...]]]:
         """Both sides of each pair, and the letters that are left after it."""
         left: Expr = order[0]
+        own = frozenset(self.letters(self.part.target))
         for number, right in enumerate(order[1:], 1):
             later = frozenset[str]().union(*map(self.letters, order[number + 1 :]))
             both = Binary("*", left, right)
-            remaining = tuple(
-                letter for letter in self.letters(both) if letter in later.union(self.letters(self.part.target))
-            )
+            remaining = tuple(letter for letter in self.letters(both) if letter in later | own)
             if number == len(order) - 1:  # as the target lies, whose cells are read from these
                 remaining = tuple(as_they_lie(remaining, self.part.target))
             elif isinstance(left, Read):
