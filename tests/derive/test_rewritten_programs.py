@@ -117,6 +117,28 @@ SHARED = {
     "a part of those": ("y[c, i] += a[i, c]", "y[c, A + B] += b[j, c]", "y[c, A + j + 1] += b[j, c]"),
 }
 
+GROUPED = """op: Grouped
+revision: 1
+summary: Sums over groups of terms.
+dims: {g_cells: {symbol: G, min: 0}, n_cells: {symbol: N, min: 0}, k_cells: K, d_cells: D}
+inputs: [{name: x, dims: {G: G, N: N, D: D}}, {name: p, dims: {G: G, N: N, K: K}}, {name: u, dims: {K: K, D: D}},
+  {name: s, dims: {G: G, K: K}}]
+outputs: [{name: y, dims: {K: K, D: D}}, {name: most, dims: {}}]
+dtypes: [{x: f64, p: f64, u: f64, s: f64, y: f64, most: f64, accumulate: f64}]
+semantics:
+  ranges: {g: G, h: G, n: N, k: K, j: K, d: D, c: D}
+  steps: ["most[] max= p[g, n, k] + x[h, n, c] + s[g, j] + u[k, d]", STEPS]
+"""
+IN_GROUPS = {
+    "a product with a difference": ("y[k, d] += (x[g, n, d] - u[k, d]) * p[g, n, k]",),
+    "one that cells of the sum divide": ("y[k, d] += p[g, n, k] * (x[g, n, d] - u[k, d]) / (1 + abs(u[k, d]))",),
+    "one with a sum of two rows": ("y[k, d] += (x[g, n, d] + x[g, n, c]) * p[g, n, k]",),
+    "products of other letters": ("y[k, d] += x[g, n, d] * p[g, n, k] + x[h, n, d] * p[h, n, k]",),
+    "scales of groups": ("q[k, g, c] += x[g, n, c] * p[g, n, k]", "y[k, d] += q[k, g, d] * s[g, k]"),
+    "groups": ("q[g, k, d] += x[g, n, d] * p[g, n, k]", "y[k, d] += q[g, k, d]"),
+    "a letter that three have": ("y[k, d] += x[g, n, c] * u[k, c] * p[g, n, j] * u[j, d] * x[g, n, d]",),
+}
+
 
 def agrees(found: dict[str, Any], wanted: dict[str, Any], call: object) -> None:
     """Where the interpreter's cells are finite, those of the program are the same; factored sums may overflow else."""
@@ -144,6 +166,15 @@ def test_what_no_condition_lets_in_is_neither_read_nor_added(step: str) -> None:
 def test_what_steps_make_may_name_cells(steps: tuple[str, ...]) -> None:
     (op,) = load_texts({"naming.yaml": NAMING.replace("STEP", ", ".join(f'"{step}"' for step in steps))}).ops
     judged(op, rng("naming", *steps), 20)
+
+
+@pytest.mark.parametrize(("name", "steps"), IN_GROUPS.items(), ids=IN_GROUPS)
+def test_sums_in_groups_and_of_products_with_sums_have_all_of_their_terms(name: str, steps: tuple[str, ...]) -> None:
+    (op,) = load_texts({"grouped.yaml": GROUPED.replace("STEPS", ", ".join(f'"{step}"' for step in steps))}).ops
+    judged(op, rng("grouped", *steps), 20)
+    products = [phase.contraction for phase in staged(op).phases if phase.contraction]
+    assert all(product.dense for product in products)
+    assert len(products) == {"products of other letters": 0, "a letter that three have": 3}.get(name, 1)
 
 
 @pytest.mark.parametrize("steps", [*APART.values(), *SHARED.values()], ids=[*APART, *SHARED])

@@ -29,6 +29,7 @@ GROUPS = (
     "abc,ce,bd,ad->ab",
     "ac,bc,ad,bd,ab->ab",
     "ac,bc,ad,bd,e->abe",
+    "ab,cb,ad,cd,ec->ae",
 )  # that are summed for themselves
 MEANS = (
     "ntd,kd->nk",

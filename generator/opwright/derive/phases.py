@@ -38,6 +38,7 @@ from .rewrites.lone_sums import summed_first
 from .rewrites.masking import masked
 from .rewrites.named_cells import at_named, indicated
 from .rewrites.needed import needed
+from .rewrites.nested import at_once
 from .rewrites.pairing import paired
 from .rewrites.reaching import reaching
 from .rewrites.respelling import assigned, respelled, unwound
@@ -156,7 +157,7 @@ def staged(op: Op) -> Staged:
     found = accumulating(assigned(in_strips(in_components(summed_first(framed(found, op)))), once), outputs)
     found = scanned(bordered(respelled(found), op))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
-    found = hoisted(_by_blocks(paired(apart(masked(reaching(beforehand(found))))), optional))
+    found = hoisted(_by_blocks(paired(apart(masked(reaching(beforehand(at_once(found, op)))))), optional))
     found = divided_last(inlined(found, [phase.parts for phase in _phases(found, optional)], plain))
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
     phases = tuple(_with_lanes(op, found, phase) for phase in _finishing(found, _phases(found, optional)))

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from ...language import expr
-from ...language.expr import Binary, Expr, Name, Read
+from ...language.expr import Binary, Expr, Name, Number, Read
 from ..contraction import walked
 from ..program import Array, Part, Program
 
@@ -63,8 +63,16 @@ def multiplied(found: Program, part: Part, value: Expr) -> Part:
     made = part.of(part.target, "sum", value)
     summed = [letter for letter in part.letters if letter not in made.letters]
     if {*made.letters} <= expr.names(part.target):
-        return part.of(part.target, "sum", found.unless_empty(summed, value))
+        return added_up(found, part, found.unless_empty(summed, value))
     return dataclasses.replace(made, unless_empty=found.may_be_empty(summed))
+
+
+def added_up(found: Program, part: Part, value: Expr) -> Part:
+    """A step that adds one value to each cell, in place of a sum: if no other writes it, steps behind may finish it."""
+    alone = len([other for other in found.parts if other.target.tensor == part.target.tensor]) == 1
+    if alone and walked(found, part.target):
+        return part.of(part.target, "set", Binary("+", value, Number(0)))
+    return part.of(part.target, "sum", value)
 
 
 def factors_of(tree: Expr) -> Iterator[Expr]:

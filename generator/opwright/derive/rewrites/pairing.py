@@ -16,7 +16,7 @@ from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ..contraction import contraction, contracts, spread, walked
 from ..program import Array, Part, Program
 from ..roles import COLUMNS, ROWS, roles
-from .lone_sums import as_they_lie, divided_factors, factors_of, product_of
+from .lone_sums import added_up, as_they_lie, divided_factors, factors_of, product_of
 
 MAX_FACTORS = 5  # maximum factors of a product that is split into pairs: all orders are tried
 
@@ -34,11 +34,12 @@ def paired(found: Program) -> Program:
 
 
 def is_product(found: Program, part: Part) -> bool:
-    """Whether a step is a contraction that uses each element often, or becomes some."""
+    """Whether a step is a contraction that uses each element often, or becomes some: no factor has all letters."""
     product = contraction(found, part)
     if product is not None:
         return product.dense
-    return bool(_Split(found, part).steps({}) or _Split(found, part).window({}))
+    made = _Split(found, part).steps({}) or _Split(found, part).window({})
+    return bool(made) and not any(one.operator == "set" and one.letters == part.letters for one in made)
 
 
 class _Split:
@@ -304,11 +305,7 @@ class _Split:
             left = self.found.unless_empty((*self.part.unless_empty, *self.summed(left)), left)
         for guard in self.part.where:
             left = Call("select", (guard.tree, left, Number(0)))
-        writers = [part for part in self.found.parts if part.target.tensor == self.part.target.tensor]
-        if len(writers) == 1 and self.is_whole:  # which may then finish the sums
-            self.add(self.part.target, "set", Binary("+", left, Number(0)))
-        else:
-            self.add(self.part.target, "sum", left)
+        self.made.append(added_up(self.found, self.part, left))
 
     def take_last(self, product: Expr) -> None:
         """The last pair, which may add up nothing more."""
