@@ -183,7 +183,7 @@ OPERATION = StepOperation(
             Lanes("m", True, (("src", "M"), )),
             Lanes("n", True, (("weights", "N"), )),
         ),
-        (Lanes("n", True, (("dst", "N"), ("bias", "N"), )), ),
+        (Lanes("n", True, (("dst", "N"), ("bias", "N"), ), least=8, follows=(("dst", "M"), )), ),
     ),
     accumulate=("float32", "float32", "float32", "float32", "float32"),
     contractions=(

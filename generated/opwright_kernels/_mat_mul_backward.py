@@ -291,14 +291,18 @@ OPERATION = StepOperation(
             Lanes("n_p1_", False, (("diff_dst", "N_p1_"), ("weights", "N_p1_"), )),
             Lanes("k", True, (("weights", "K"), )),
         ),
-        (Lanes("k", True, (("diff_src", "K"), )), Lanes("m", True, (("diff_src", "M"), ), apart=True), ),
+        (
+            Lanes("k", True, (("diff_src", "K"), ), least=8, follows=(("diff_src", "M"), )),
+            Lanes("m", True, (("diff_src", "M"), ), apart=True, least=8, follows=(("diff_src", "K"), )),
+        ),
         (
             Lanes("n_p1_", True, (("diff_dst", "N_p1_"), )),
             Lanes("k", True, (("src", "K"), )),
             Lanes("m", False, (("diff_dst", "M"), ("src", "M"), )),
         ),
         (
-            Lanes("n_p1_", True, (("diff_weights", "N_p1_"), )), Lanes("k", True, (("diff_weights", "K"), ), apart=True)
+            Lanes("n_p1_", True, (("diff_weights", "N_p1_"), ), least=8, follows=(("diff_weights", "K"), )),
+            Lanes("k", True, (("diff_weights", "K"), ), apart=True, least=8, follows=(("diff_weights", "N_p1_"), )),
         ),
         (Lanes("n_p0_", True, (("diff_bias", "N_p0_"), )), ),
     ),

@@ -37,6 +37,7 @@ class Lanes:
     views: bool = False  # whether it serves only where neighbours lie together
     follows: tuple[tuple[str, str], ...] = ()  # axes of tensors along which rows of the letter may follow one another
     copies: bool = False  # whether the phase only copies rows along it, those of several tasks together
+    least: int = 2  # cells of rows that follow one another
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ SCHEDULES = (
         "short rows",
         "as 'block', of fewer cells, whose rows follow one another beside a cell of each, or a row that serves all",
         "many rows are one; cells and that row are repeated in a buffer",
-        lambda c: c.follows and 1 < c.extent < ENOUGH,
+        lambda c: c.follows and c.lanes.least <= c.extent < ENOUGH,
         "100000 x 10 by a row on AMD EPYC Zen 3, AVX2, chosen over 'block through room': 5; by a cell of each row: 4",
     ),
     Schedule(

@@ -101,6 +101,7 @@ typedef struct opw_lanes {
     const opw_pair *turns; // arrays and their axes along which rows are turned for several tasks at once
     const opw_pair *follows; // and those along which rows of the letter may follow one another
     bool copies; // whether the phase only copies rows along it, those of several tasks together
+    int64_t least; // cells of rows that follow one another
 } opw_lanes;
 
 typedef struct opw_phase {

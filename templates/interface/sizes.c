@@ -370,7 +370,7 @@ static bool holds(int row, const candidate *c)
         c->served >= SERVED && enough && c->kept <= KEPT, // turned
         c->crossed, // tiles
         own && c->near && enough, // block
-        c->follows && 1 < c->extent && !enough, // short rows
+        c->follows && c->lanes->least <= c->extent && !enough, // short rows
         c->lanes->copies && c->near && 1 < c->extent && !enough, // copied rows
         own && c->turned && enough, // turned rows
         !own && c->near && enough, // row

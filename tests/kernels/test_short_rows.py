@@ -55,3 +55,15 @@ def test_three_inputs_choose_cell_by_cell_in_short_rows() -> None:
             one, other = (random.integers(-8, 9, extents).astype(np.float32) for extents in (yes, no))
             found = kernels.select(test, one, other, threads=2)
             assert (found == np.where(test, one, other)).all()
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_short_rows_of_sums_are_finished_together(dtype: str) -> None:
+    random = rng("short rows of sums", dtype)
+    for columns in (3, 8, 10, 15):
+        a, b, bias = (random.integers(-4, 5, s).astype(DTYPES[dtype]) for s in ((70, 20), (20, columns), (columns,)))
+        wanted = a.astype(np.float32) @ b.astype(np.float32) + bias.astype(np.float32)
+        for threads in (1, 3):
+            found = kernels.mat_mul(a, b, bias, threads=threads)
+            assert (found.astype(np.float32) == wanted.astype(DTYPES[dtype]).astype(np.float32)).all(), columns
+        assert ("short rows" in str(kernels.explain("mat_mul", a, b, bias))) == (columns >= 8)

@@ -25,6 +25,7 @@ from .elements import Elements
 from .repeats import CELLS
 
 LONGEST, FEW = nodes.integer(128), Name("OPWRIGHT_FEW")  # cells of a row, at the most
+LEAST = 2  # at the least
 ROWS, GROUP, N = Name("joined_"), Name("group_"), Name("n_")
 SEVERAL = Name("several_")  # whether there are more than one
 

@@ -31,7 +31,7 @@ from ...memo import memoised
 from ..printing import python
 from ..python_module import Module, named_values, spellings
 from ..python_signature import function
-from . import joined, planes
+from . import joined, planes, together
 from .blocks import Blocks, blocks
 from .contraction import ContractionView, SlideView, contractions, counted_extents, kept_for, slides, zero_points
 from .elements import Elements
@@ -70,6 +70,7 @@ class LaneView:
     views: bool  # whether lanes go along it only where its neighbours lie together
     follows: tuple[tuple[str, str], ...]  # axes along which rows may follow one another, many of which are one
     copies: bool  # whether the phase only copies rows along it, those of several tasks together
+    least: int  # cells of rows that follow one another
 
 
 @dataclass(frozen=True)
@@ -265,10 +266,13 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             served = kept_for(phase)
             joins = bool(found.phases[one].finishes) and own.program.letters[letter].kind == "spatial"
             near = letter in found.phases[one].views
-            rows = joined.follows(Elements(op, op.dtypes[0], own, phase, letter))
+            elements, before = Elements(op, op.dtypes[0], own, phase, letter), found.phases[one - 1].contraction
+            sums = before if phase.finishes else None
+            rows = joined.follows(elements) if sums is None else together.follows(elements, sums)
+            least = joined.LEAST if sums is None else together.LEAST
             walks = letter, letter in phase.own, tuple(walked)
             copies = all(copied_row(op, own.program, part) == letter for part in phase.parts)
-            views.append(LaneView(*walks, moves, terms, far, *served, turns, joins, near, rows, copies))
+            views.append(LaneView(*walks, moves, terms, far, *served, turns, joins, near, rows, copies, least))
         result.append(tuple(views))
     return tuple(result)
 
