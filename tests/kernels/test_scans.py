@@ -96,6 +96,32 @@ READS = {
 }  # fmt: skip
 
 
+FURTHEST = """op: Furthest
+revision: 1
+summary: The greatest cell so far, and the number of the last one that was it.
+dims: {rows: A, cells: C}
+inputs:
+  - {name: x, dims: {A: A, C: C}}
+outputs:
+  - {name: y, dims: {A: A, C: C}}
+  - {name: at, dims: {A: A, C: C}}
+dtypes:
+  - {x: f32, y: f32, at: s64, accumulate: f32}
+semantics:
+  ranges: {a: A, c: C, d: C}
+  steps:
+    - {do: "y[a, c] max= x[a, d]", where: ["d <= c"]}
+    - seen[a, d] = select(x[a, d] == y[a, d], number(d), -1)
+    - {do: "at[a, c] max= seen[a, d]", where: ["d <= c"]}
+"""
+
+
+def test_terms_may_be_what_others_so_far_make(tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        library, module = package({"furthest.yaml": FURTHEST}, tmp_path, "furthest")
+        assert first_disagreement(module, library.ops[0], rng("furthest"), 6, Counter()) is None
+
+
 def test_terms_may_lie_in_other_places_than_what_they_make(tmp_path: Path) -> None:
     random, texts = rng("places of terms"), {}
     for number, (read, dims) in enumerate(READS.items()):

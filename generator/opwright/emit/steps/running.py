@@ -15,7 +15,7 @@ from ...derive.program import Formula, Part, summed_alone
 from ...language import expr
 from ...language.expr import Read
 from .. import nodes
-from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, Do, Expr, For, Name, Stmt
+from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, Do, Expr, For, Name, Scope, Stmt
 from . import planes
 from .fusion import Made
 from .groups import placed, runs
@@ -58,11 +58,9 @@ def carried(loops: Tasks, part: Part, formula: Formula, made: Sequence[Stmt]) ->
         return (row,)
     first = Call("opwright_min", (loop.end, Binary("+", loop.begin, ONE)))
     grown = (combined(loops, part, value, SO_FAR), Assign(SO_FAR, loops.element(target), source=part.source))
-    return (
-        Declare(SO_FAR.name, values.number(0), c_type=values.c_type, changes=True),
-        replace(loop, end=first, body=(Assign(SO_FAR, values.cell(value), source=part.source),)),
-        replace(loop, body=grown),
-    )
+    begun = replace(loop, end=first, body=(Assign(SO_FAR, values.cell(value), source=part.source),))
+    so_far = Declare(SO_FAR.name, values.number(0), c_type=values.c_type, changes=True)
+    return (Scope((so_far, begun, replace(loop, body=grown))),)
 
 
 def _of_row(loops: Tasks, part: Part, value: Read, loop: For) -> Do | None:
