@@ -149,7 +149,8 @@ class Sizes:
                 spots = self.places.get(name, {}).get(axis, ())
                 if name in self.resolution.absent or (not symbol and not spots):
                     continue
-                extents.append(runs[symbol][0][-1] if symbol else self.arrays[name].shape[spots[-1]])
+                rows = prod(self.extent(*one) for one in letter.beside if one[0] == name)
+                extents.append(runs[symbol][0][-1] if symbol else self.extent(name, axis) * rows)
                 steps += strides[-1:]
                 apart[name] = apart.get(name, 0) + sum(strides[-1:])
             extents = extents or [*self.resolution.letters.get(letter.letter, (1,))[-1:]]  # it walks sums alone
@@ -167,6 +168,7 @@ class Sizes:
                     bool(letter.turns) and self.turned(letter, runs),
                     max(map(abs, apart.values()), default=0),
                     {*steps} == {1} and self.follows(letter, max(extents), runs),
+                    self.beside(letter, runs),
                 )
             )
         number, row = chosen(nearest(candidates))
@@ -210,6 +212,20 @@ class Sizes:
             name not in absent and self.arrays[name].dtype != "float16" and self.strides(name, axis, runs) == (cells,)
             for name, axis in letter.follows
         )
+
+    def beside(self, letter: Lanes, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:
+        """Whether rows of the axes that the letter walks, and of those beside them, follow one another."""
+        last = dict(letter.walks)
+        return all(
+            self.strides(name, last[name], runs) == (1,)
+            and self.strides(name, axis, runs) == (self.extent(name, last[name]),)
+            for name, axis in letter.beside
+            if self.places.get(name, {}).get(axis)  # a call may lack an input
+        )
+
+    def extent(self, name: str, axis: str) -> int:
+        """The cells along an axis that is no run."""
+        return int(self.arrays[name].shape[self.places[name][axis][-1]])
 
     def memory(self, lanes: Sequence[int], values: dict[str, Any], unstored: Container[str]) -> Memory:
         """Where each array between steps begins: those that all tasks share, then those of a task."""

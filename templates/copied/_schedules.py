@@ -37,6 +37,7 @@ class Lanes:
     follows: tuple[tuple[str, str], ...] = ()  # axes of tensors along which rows of the letter may follow one another
     copies: bool = False  # whether the phase only copies rows along it, those of several tasks together
     least: int = 2  # cells of rows that follow one another
+    beside: tuple[tuple[str, str], ...] = ()  # axes of tensors whose rows are one with those of the letter
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Candidate:
     turned: bool = False  # whether rows that lie apart are turned, and what is written lies together
     apart: int = 0  # how far neighbours lie apart at the most
     follows: bool = False  # whether rows of the letter follow one another in all tensors, and many are one
+    beside: bool = True  # whether rows that are one in the letter's form of the phase follow one another
     nearest: bool = False  # whether those of all other letters that fill vectors lie FARTHER times as far apart
 
     @property
@@ -62,7 +64,7 @@ class Candidate:
     @property
     def serves(self) -> bool:
         """Whether lanes may go along it in this call."""
-        return not self.lanes.views or (self.near and self.extent >= ENOUGH)
+        return self.beside and (not self.lanes.views or (self.near and self.extent >= ENOUGH))
 
 
 @dataclass(frozen=True)

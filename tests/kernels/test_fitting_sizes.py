@@ -50,3 +50,37 @@ def test_explain_says_whether_sizes_fit(tmp_path: Path) -> None:
     assert "sizes that fit: D = 4 * G" in str(module.explain("scale", np.ones((5, 12), np.float32), scales))
     for cells in (11, 13, 0):
         assert "sizes that fit" not in str(module.explain("scale", np.ones((5, cells), np.float32), scales))
+
+
+GROUPS = """op: {name}
+revision: 1
+summary: Values of cells, of which groups have sums.
+dims: {{batch: B, pixels: P, groups: G, cells: D}}
+inputs:
+  - {{name: x, dims: {{B: B, P: P, G: G, D: D}}}}
+  - {{name: w, dims: {{X: G, Y: D}}, optional: true}}
+outputs: [{{name: most, dims: {{B: B, G: G}}}}, {{name: y, dims: {{B: B, P: P, G: G, D: D}}}}]
+dtypes:
+  - {{x: {kind}, w: {kind}, most: {kind}, y: {kind}, accumulate: f32}}
+semantics:
+  ranges: {{b: B, p: P, g: G, d: D}}
+  steps:
+    - most[b, g] max= abs(x[b, p, g, d])
+    - mean[b, g] += x[b, p, g, d] * (w[g, d] + 1) / (P * D)
+    - off[b, p, g, d] = x[b, p, g, d] - mean[b, g]
+    - y[b, p, g, d] = off[b, p, g, d] * w[g, d] + most[b, g]
+"""
+
+
+def test_groups_are_one_row_where_calls_have_them_so(tmp_path: Path) -> None:
+    kinds = ("f32", "bf16", "f16")
+    texts = {f"{kind}.yaml": GROUPS.format(name=f"Groups{kind.title()}", kind=kind) for kind in kinds}
+    library, module = package(texts, tmp_path, "groups_of_cells")
+    for op in library.ops:
+        assert first_disagreement(module, op, rng("groups", op.function), 3 * CALLS, Counter()) is None, op.function
+    x, w = np.ones((2, 9, 8, 12), np.float32), np.ones((4, 6), np.float32)
+    for given, one in ((x[:, :, :4, :6].copy(), True), (x[:, :, :4, :6], False), (x[:, :, ::2, ::2], False)):
+        for weights in ([w], [], [np.ones((8, 6), np.float32)[::2]]):
+            beside = one and (not weights or weights[0].flags.c_contiguous)
+            lanes = dict(module.explain("groups_f32", given, *weights).schedules)
+            assert ("lanes along g_d_" in lanes) == beside

@@ -33,7 +33,7 @@ from .rewrites.digits import in_digits
 from .rewrites.dividing import divided_last
 from .rewrites.framed import framed
 from .rewrites.inlining import inlined
-from .rewrites.joining import merged
+from .rewrites.joining import beside, merged
 from .rewrites.lone_sums import summed_first
 from .rewrites.masking import masked
 from .rewrites.named_cells import at_named, indicated
@@ -86,7 +86,8 @@ class Staged:
         """All arrays, including those of phases with merged letters."""
         found = dict(self.program.arrays)
         for phase in self.phases:
-            found |= phase.merged.program.arrays if phase.merged is not None else {}
+            more = phase.merged.program.arrays if phase.merged is not None else {}
+            found |= {name: array for name, array in more.items() if name not in found}
         return found
 
     def owned(self) -> frozenset[str]:
@@ -196,7 +197,7 @@ def _with_merged(found: Program, phase: Phase, private: frozenset[str]) -> Phase
     whole = all(found.first_writer(part.target.tensor) in phase.parts for part in phase.parts)
     if not whole or phase.contraction or phase.copies or phase.finishes:
         return phase
-    other = merged(found, phase.parts)
+    other = merged(found, phase.parts) or beside(found, phase.parts)
     program, letter = other or turned(found, phase.parts, phase.own) or (None, "")
     if program is None or not (own := _own(program, program.parts) if other else phase.own):
         return phase

@@ -114,6 +114,13 @@ class Part:
         )
         return dataclasses.replace(self, formulas=formulas)
 
+    def to(self, target: Read) -> Part:
+        """The step with another target."""
+        formulas = (
+            dataclasses.replace(f, assignment=dataclasses.replace(f.assignment, target=target)) for f in self.formulas
+        )
+        return dataclasses.replace(self, formulas=tuple(formulas))
+
     def of(self, target: Read, operator: str, value: Expr) -> Part:
         """A part of what it computes, as a step of its own."""
         assignment = dataclasses.replace(self.formulas[0].assignment, target=target, op=operator, value=value)

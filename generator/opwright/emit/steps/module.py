@@ -71,6 +71,7 @@ class LaneView:
     follows: tuple[tuple[str, str], ...]  # axes along which rows may follow one another, many of which are one
     copies: bool  # whether the phase only copies rows along it, those of several tasks together
     least: int  # cells of rows that follow one another
+    beside: tuple[tuple[str, str], ...]  # axes of tensors whose rows are one with those along it
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,10 @@ def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]
             if not _writes(phase, array.name):
                 cells.append("0")
                 continue
-            elements = Elements(op, op.dtypes[0], own_staged, phase, letter)
+            elements, array = (
+                Elements(op, op.dtypes[0], own_staged, phase, letter),
+                own_staged.program.arrays[array.name],
+            )
             own = elements.own_axes(array)
             axes = [axis for n, axis in enumerate(array.axes) if n not in own and axis.kind != "ones"]
             lanes = expr.Number(elements.cells_of_lanes() if letter in own.values() else 1)
@@ -256,7 +260,9 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             )
             moves = moved(own.program, phase.parts, letter) is not None
             several = len(found.phases[one].parts) > 1  # before letters are joined, which makes more steps of one
-            terms = sum(len(part.letters) for part in phase.parts if letter in part.letters) * several
+            beside = tuple((name, axis) for name in tensors for axis in _beside(found, own, name))
+            two = bool(beside)  # letters, of which one is made
+            terms = sum(len(part.letters) + two for part in phase.parts if letter in part.letters) * several
             slides = _slides_before(found, one)
             far = _set_apart(found, phase, letter) if slides else apart(own.program, phase.parts, letter)
             crossed = crossing(op, own.program, phase, letter)[1]
@@ -272,9 +278,15 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             least = joined.LEAST if sums is None else together.LEAST
             walks = letter, letter in phase.own, tuple(walked)
             copies = all(copied_row(op, own.program, part) == letter for part in phase.parts)
-            views.append(LaneView(*walks, moves, terms, far, *served, turns, joins, near, rows, copies, least))
+            views.append(LaneView(*walks, moves, terms, far, *served, turns, joins, near, rows, copies, least, beside))
         result.append(tuple(views))
     return tuple(result)
+
+
+def _beside(found: Staged, own: Staged, name: str) -> tuple[str, ...]:
+    """The axes of a tensor that are one with the last in a form of a phase."""
+    axes, kept = (one.program.arrays[name].axes if name in one.program.arrays else () for one in (found, own))
+    return tuple(axis.name for axis in axes if axis.name not in {axis.name for axis in kept})
 
 
 def _unwalked(op: Op) -> Iterator[str]:
