@@ -36,6 +36,9 @@ semantics:
     - far[m, n] += (a[m, k] - b[n, k]) * (a[m, k] - b[n, k])
     - least[m] min= far[m, n]
 """
+WHICH = NEAREST.replace("op: Nearest", "op: NearestOf").replace("}}]\ndtypes", "}}, {name: at, dims: {M: M}}]\ndtypes")
+WHICH = WHICH.replace("least: f32,", "least: f32, at: s32,")
+WHICH += "    - at[m] min= select(far[m, n] == least[m], number(n), inf)\n"
 COUNT = 6
 Made = tuple[Library, ModuleType, list[Drawn]]
 
@@ -53,6 +56,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         for n in range(COUNT)
     ]
     texts = {f"difference{n}.yaml": one.text for n, one in enumerate(drawn)} | {"nearest.yaml": NEAREST}
+    texts["nearest_of.yaml"] = WHICH
     return *package(texts, tmp_path_factory.mktemp("differences"), "differences_package"), drawn
 
 
@@ -120,6 +124,17 @@ def test_distances_that_only_their_least_is_read_of_are_not_kept(made: Made) -> 
     a, b = (rng.integers(-3, 4, (count, 20)).astype(np.float32) for count in (50, 70))
     expected = ((a[:, None] - b) ** 2).sum(2).min(1)
     assert (kernels.nearest(a, b) == expected).all()
+
+
+def test_distances_that_several_steps_read_are_those_of_the_engine(made: Made) -> None:
+    library, kernels, _ = made
+    assert over_pairs(library, "NearestOf") == ["squares"]
+    rng = np.random.default_rng(16)
+    a, b = (rng.integers(-3, 4, (count, 20)).astype(np.float32) for count in (50, 70))
+    far = ((a[:, None] - b) ** 2).sum(2)
+    least, at = kernels.nearest_of(a, b)
+    assert (least == far.min(1)).all()
+    assert (at == far.argmin(1)).all()
 
 
 def test_infinite_and_missing_cells_stay_in_their_rows(made: Made) -> None:

@@ -169,8 +169,8 @@ def leaves(found: Program, extent: Expr, factors: Sequence[tuple[str, Expr]], re
 def over_pairs(found: Program, part: Part) -> Contraction | None:
     """The contraction of a step, or its sum of squares or absolute values of differences, which the same engines make.
 
-    These sums are worth a phase if each row meets many others, and if all that read them do so cell by cell: others, as
-    a least distance, need no array of all pairs.
+    These sums are worth a phase if each row meets many others, and if all that read them do so cell by cell, or several
+    do: a least distance alone needs no array of all pairs.
     """
     product = contraction(found, part)
     assignment, target = part.formulas[0].assignment, part.target
@@ -188,7 +188,7 @@ def over_pairs(found: Program, part: Part) -> Contraction | None:
     readers = [other for other in found.parts if target.tensor in {read.tensor for read in other.reads}]
     cells = all(other.operator == "set" and {*other.letters} == expr.names(target) for other in readers)
     made = Contraction(target, left, right, roles_found, term=term)
-    return made if cells and made.dense and made.reduced else None
+    return made if (cells or len(readers) > 1) and made.dense and made.reduced else None
 
 
 def _difference(value: Expr) -> tuple[Binary | None, str]:
