@@ -254,6 +254,22 @@ def test_any_number_of_rows_that_lie_side_by_side_add_up_exactly(made: Made) -> 
             assert (found == expected).all(), (rows, columns, terms, dtype)
 
 
+def test_what_lies_behind_columns_that_are_read_in_place_is_in_no_sum(made: Made) -> None:
+    """The last vector of each row ends behind the last column, but none behind the last row."""
+    rng = np.random.default_rng(13)
+    extents = itertools.product(((1, 33, 17), (3, 9, 65), (2, 100, 21)), (1, 2, 40, 1030), (0, 20), ("f32", "f64"))
+    for (count, rows, columns), terms, gap, dtype in extents:
+        a = rng.integers(-2, 3, (count, terms, rows)).astype(DTYPES[dtype])
+        room = np.full((count, terms, columns + gap), np.nan, DTYPES[dtype])
+        b = room[..., :columns]
+        b[...] = rng.integers(-2, 3, b.shape)
+        wanted = a.transpose(0, 2, 1) @ b
+        for left in (a.transpose(0, 2, 1), np.ascontiguousarray(a.transpose(0, 2, 1))):
+            found = [made[1].mat_mul(left, b, threads=threads) for threads in (1, 2)]
+            assert (found[0] == wanted).all(), (count, rows, columns, terms, dtype)
+            assert found[0].tobytes() == found[1].tobytes(), (count, rows, columns, terms, dtype)
+
+
 def test_sums_are_exact_whichever_side_fills_vectors_better(made: Made) -> None:
     """Of 31 rows and 33 columns that lie alike, rows become lanes; sums are then turned, whole, part or finished."""
     rng = np.random.default_rng(12)

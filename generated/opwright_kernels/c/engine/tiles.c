@@ -395,11 +395,13 @@ INLINE void turned_tile(const operands *o, const int MR, const int NB) {
     const int64_t step = o->step, term = o->lane_step;
     vec sum[MAX_HIGH][MAX_WIDE];
     begin(o, MR, NB, sum);
-    const unit *s = o->scalars, *v = o->vectors;
-    _Pragma("GCC unroll 4") for (int64_t left = o->runs->length; left; left--, s += term, v += step) {
-        const unit *rows[MAX_HIGH / NEAR_ROWS];
-        UNROLL for (int m = 0; m < MR; m += NEAR_ROWS) rows[m / NEAR_ROWS] = s + m;
-        multiply(MR, NB, rows, UNIT_BYTES, v, sum);
+    for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
+        const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;
+        _Pragma("GCC unroll 4") for (int64_t left = r->length; left; left--, s += term, v += step) {
+            const unit *rows[MAX_HIGH / NEAR_ROWS];
+            UNROLL for (int m = 0; m < MR; m += NEAR_ROWS) rows[m / NEAR_ROWS] = s + m;
+            multiply(MR, NB, rows, UNIT_BYTES, v, sum);
+        }
     }
     finish(o, MR, NB, o->out_row, sum);
 }

@@ -31,7 +31,8 @@ enum {
                                // 197x768x3072 takes 1.08 to 1.3, 150x1000x1000 1.3 times as long (AMD Zen 3, gcc 12.2, f32)
     BLOCK_TILES = LOW ? 18 : 8, // of a task
     OWN_TILES = LOW ? 64 : 16, // maximum of all rows, where each task packs its share of right
-    OWN_BYTES = LOW ? 128 << 10 : 256 << 10, // of that share, of one chunk
+    OWN_BYTES = LOW ? 128 << 10 : 256 << 10, // of that share, of one chunk; one of twice as much is all of right, so that left is
+                               // copied chunk by chunk, too: 97x5000x101 f64 0.75 of the time, f32 0.85 (Intel Xeon, gcc 12.2)
     AGAIN_TILES = 8,           // that are read in place for each panel
     OWN_VECTORS = 4,           // of it at the least, where they are neighbours in memory
     OWN_COPIED = 4 << 20,      // of left, which is then copied before all tasks
@@ -72,6 +73,7 @@ typedef struct plan {
     bool copied;                   // left is copied before the tasks of a stage
     bool in_place;                 // left is read in place
     bool right_in_place;           // and right: each panel is read by few tiles
+    bool ragged;                   // its last vectors end behind the last column: that of the last term is copied, and zeros
     bool turned;                   // left is read in place where its rows lie side by side
     int64_t right_bytes, copied_bytes, left_bytes, sums_bytes, kept_bytes;
 } plan;
@@ -188,8 +190,9 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     p->alone = p->products > 1 && (workers <= 1 || p->products >= 2 * workers) &&
                p->vectors * p->chunks * vector_bytes <= (workers > 1 ? SHARED_ALONE : ALONE_BYTES);
     const int64_t near = q->right_term == q->columns && q->rows <= DENSE_ROWS ? DENSE_BYTES : NEAR_BYTES;
-    p->right_in_place = sizeof(elem) == UNIT_BYTES && q->right_column == 1 && q->columns % LANES == 0 && q->rows <= NEAR_ROWS &&
-                        q->right_term >= 0 && q->terms * q->right_term * (int64_t)sizeof(elem) <= near && !(LOW && crowds(p));
+    p->right_in_place = sizeof(elem) == UNIT_BYTES && q->right_column == 1 && q->rows <= NEAR_ROWS &&
+                        q->right_term >= (q->columns % LANES == 0 ? 0 : LANES) && q->terms * q->right_term * (int64_t)sizeof(elem) <= near && !(LOW && crowds(p));
+    p->ragged = p->right_in_place && q->columns % LANES != 0;
     p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = block_of(p, BLOCK_TILES);
     if (!p->alone) {
         const int64_t maximum = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
@@ -215,10 +218,11 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
             p->stage_chunks = p->chunks, p->stage_vectors = p->vectors;
             p->block = min(BLOCK_TILES, LOW && workers > 1 ? ceil_div(p->tiles, TASKS * workers) : p->tiles); // that are copied
             const int64_t least = q->right_column == 1 ? min(OWN_VECTORS, ceil_div(p->vectors, max(1, workers))) : 1;
-            p->share = round_up(max(least, min(fair, OWN_BYTES / vector_bytes)), p->wide);
+            const bool one = workers <= 1 && p->vectors * vector_bytes <= 2 * OWN_BYTES;
+            p->share = round_up(one ? p->vectors : max(least, min(fair, OWN_BYTES / vector_bytes)), p->wide);
         }
         p->copied_bytes = p->stage_chunks * q->rows * p->pitch * UNIT_BYTES;
-        p->copied = !p->in_place && !q->split && (p->own || (!p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES));
+        p->copied = !p->in_place && !q->split && (p->own ? p->share < p->vectors : (!p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES));
     }
     if (q->finished) {
         const int64_t high = LOW && p->own ? p->tiles : p->block;
@@ -229,7 +233,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     p->copied_bytes = p->copied ? whole_lines(p->copied_bytes) : 0;
     p->blocks = ceil_div(p->tiles, p->block);
     const int64_t rows = (p->own ? p->tiles : p->block) * max_rows(p->wide);
-    p->right_bytes = p->own ? p->share * vector_bytes : p->right_in_place ? 0 : p->stage_chunks * p->stage_vectors * vector_bytes;
+    p->right_bytes = p->own ? p->share * vector_bytes : p->right_in_place ? p->ragged * p->vectors * LANES * UNIT_BYTES : p->stage_chunks * p->stage_vectors * vector_bytes;
     p->left_bytes = p->in_place || p->copied ? 0 : whole_lines(rows * p->pitch * UNIT_BYTES);
     p->sums_bytes = whole_lines(rows * p->share * LANES * UNIT_BYTES);
     p->kept_bytes = OPWRIGHT_AMX && rows > max_rows(p->wide) && p->chunk > PART_UNITS ? rows * round_up(p->wide, 2) * LANES * UNIT_BYTES : 0;
@@ -417,8 +421,8 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             const bool fits = beside && lanes >= (v + width) * LANES;
             const bool direct = fits && (floats || chunk == p->chunks - 1);
             const bool in_output = fits && floats;
-            run here = {0, 0, units};
-            operands o = {.scalar_row = scalar_row, .step = width * LANES, .runs = &here, .run_count = 1, .split = q->split ? parts_of(q) : 0};
+            run here[2] = {{0, 0, units}};
+            operands o = {.scalar_row = scalar_row, .step = width * LANES, .runs = here, .run_count = 1, .split = q->split ? parts_of(q) : 0};
 #if TURNS
             o.lane_step = q->left_term;
 #endif
@@ -430,7 +434,13 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             o.bias_row = chunk == 0 ? 0 : in_output ? q->out_row : p->share * LANES;
             o.bias_vector = chunk == 0 ? 0 : LANES;
             for (int64_t u = 0; u < units; u += part) {
-                here = (run){u, u * o.step, min(part, units - u)};
+                here[0] = (run){u, u * o.step, min(part, units - u)};
+                if (p->ragged && chunk == p->chunks - 1) {
+                    const unit *end = c->packed + (c->first_vector + first + v) * LANES;
+                    const int64_t apart = ((intptr_t)end - (intptr_t)o.vectors) / UNIT_BYTES;
+                    here[1] = (run){(units - 1) * (turned ? q->left_term : 1), apart, 1};
+                    here[0].length--, o.run_count = 2;
+                }
                 o.begun = u > 0, o.more = u + part < units;
                 const unit *next = o.vectors + (u + part) * o.step; // what the next part reads, asked for before each tile
                 const int64_t lines = far ? part * o.step / LANES / (last - tile) : 0;
@@ -530,9 +540,15 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
     for (part.first_chunk = 0; part.first_chunk < p->chunks; part.first_chunk++) {
         part.copied = c->copied + part.first_chunk * p->q.rows * p->pitch;
         pack_right(p, c->right, part.first_chunk, part.first_vector, part.vectors, packed);
-        multiply(p, &part, packed, 0, sums, c->left, c->out, 0, p->tiles, 0, part.vectors);
+        multiply(p, &part, packed, (unit *)(void *)own, sums, c->left, c->out, 0, p->tiles, 0, part.vectors);
     }
     put_rest(p, &part, sums, c->out, 0, p->tiles, 0, part.vectors, worker);
+}
+
+// The last term of right, and zeros behind it.
+static void copy_last(const plan *p, const elem *right, unit *to) {
+    memset(to, 0, (size_t)(p->vectors * LANES * UNIT_BYTES));
+    memcpy(to, right + (p->q.terms - 1) * p->q.right_term, (size_t)p->q.columns * sizeof *right);
 }
 
 static void product_task(const void *context, int64_t task, int64_t worker) {
@@ -547,13 +563,17 @@ static void product_task(const void *context, int64_t task, int64_t worker) {
     *at = right;
     for (int64_t chunk = 0; chunk < p->chunks && !p->right_in_place && !again; chunk++)
         pack_right(p, c->right + right, chunk, 0, p->vectors, packed + chunk * p->chunk * p->vectors * LANES);
+    if (p->ragged && !again)
+        copy_last(p, c->right + right, packed);
+    call own_call = *c;
+    own_call.packed = packed;
     const unit *panels = p->right_in_place ? (const unit *)(const void *)(c->right + right) : packed;
     const sink put = sink_at(&p->q, c->out, out);
     for (int64_t tile = 0, last; tile < p->tiles; tile = last) {
         last = min(p->tiles, tile + p->block);
         real *sums = (real *)(void *)(own + p->left_bytes);
-        multiply(p, c, panels, (unit *)(void *)own, sums, c->left + left, put, tile, last, 0, p->vectors);
-        put_rest(p, c, sums, put, tile, last, 0, p->vectors, worker);
+        multiply(p, &own_call, panels, (unit *)(void *)own, sums, c->left + left, put, tile, last, 0, p->vectors);
+        put_rest(p, &own_call, sums, put, tile, last, 0, p->vectors, worker);
     }
 }
 
@@ -646,6 +666,8 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
             opwright_run(team, own_task, &c, ceil_div(p.vectors, p.share));
             continue;
         }
+        if (p.ragged)
+            copy_last(&p, c.right, c.packed);
         for (c.first_vector = 0; c.first_vector < p.vectors; c.first_vector += p.stage_vectors)
             for (c.first_chunk = 0; c.first_chunk < p.chunks; c.first_chunk += p.stage_chunks) {
                 c.vectors = min(p.stage_vectors, p.vectors - c.first_vector);
