@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,3 +68,26 @@ def test_short_rows_of_sums_are_finished_together(dtype: str) -> None:
             found = kernels.mat_mul(a, b, bias, threads=threads)
             assert (found.astype(np.float32) == wanted.astype(DTYPES[dtype]).astype(np.float32)).all(), columns
         assert ("short rows" in str(kernels.explain("mat_mul", a, b, bias))) == (columns >= 8)
+
+
+def test_rows_have_the_same_bits_alone_and_among_others() -> None:
+    """Functions of several short rows are computed by one call, and sums of them divide whole vectors."""
+    random = rng("rows alone")
+    for cells in (1, 5, 8, 15, 16, 17, 31, 32, 33, 40, 130):
+        for divisor in (1.0, 2.0**-60, 2.0**60):  # sums of middle size, and others
+            x = (random.standard_normal((37, cells)) + np.log(divisor)).astype(np.float32)
+            found = kernels.soft_max(x, axis=1)
+            alone = [kernels.soft_max(row[None], axis=1)[0] for row in x]
+            assert (found == np.stack(alone)).all(), cells
+            logs, least = kernels.log_softmax(x, axis=1), [kernels.log_softmax(row[None], axis=1)[0] for row in x]
+            assert (logs == np.stack(least)).all(), cells
+            powers = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+            shares = powers / powers.sum(1, keepdims=True)
+            assert np.allclose(found, shares, rtol=1e-5), cells
+            assert np.allclose(logs, np.log(shares), rtol=1e-5, atol=1e-5), cells
+
+
+def test_functions_of_short_rows_are_computed_for_several_at_once() -> None:
+    for operation, rows in (("soft_max", "shared_0__rows_"), ("log_softmax", "made_0_rows_")):
+        text = (Path(kernels.__file__).parent / "c" / f"{operation}_f32.c").read_text()
+        assert f"opwright_exp_row_f32({rows}, tasks_ * C);" in text

@@ -343,25 +343,58 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    float wide_[512];
-                    opwright_fetch(diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), n_ * 2);
-                    float wide_0_[512];
-                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_0_);
-                    float wide_1_[512];
-                    opwright_from_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, wide_1_);
-                    float made_0_[512];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = wide_1_[i_];
+            if (group_ > 1) {
+                float made_0_rows_[2048];
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    for (int64_t c = 0; c < C; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C - c);
+                        float wide_0_[512];
+                        float wide_1_[512];
+                        float * made_0_ = made_0_rows_ + t_ * C + c;
+                        opwright_fetch(diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), n_ * 2);
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_0_);
+                        opwright_from_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, wide_1_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            made_0_[i_] = wide_1_[i_];
+                        }
                     }
-                    opwright_exp_row_f32(made_0_, n_);
-                    const float same_0_ = total_of_[t_];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        wide_[i_] = wide_0_[i_] - made_0_[i_] * same_0_;
+                }
+                opwright_exp_row_f32(made_0_rows_, tasks_ * C);
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    for (int64_t c = 0; c < C; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C - c);
+                        float wide_[512];
+                        float wide_0_[512];
+                        float * made_0_ = made_0_rows_ + t_ * C + c;
+                        const float same_0_ = total_of_[t_];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            wide_[i_] = wide_0_[i_] - made_0_[i_] * same_0_;
+                        }
+                        opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), diff_src_C, n_, 1);
                     }
-                    opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), diff_src_C, n_, 1);
+                }
+            }
+            if (!(group_ > 1)) {
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    for (int64_t c = 0; c < C; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C - c);
+                        float wide_[512];
+                        opwright_fetch(diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), n_ * 2);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_0_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, wide_1_);
+                        float made_0_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            made_0_[i_] = wide_1_[i_];
+                        }
+                        opwright_exp_row_f32(made_0_, n_);
+                        const float same_0_ = total_of_[t_];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            wide_[i_] = wide_0_[i_] - made_0_[i_] * same_0_;
+                        }
+                        opwright_put_wide_f16(wide_, diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), diff_src_C, n_, 1);
+                    }
                 }
             }
         }

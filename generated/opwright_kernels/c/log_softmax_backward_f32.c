@@ -415,28 +415,65 @@ static void log_softmax_backward_f32_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    float diff_src_room_[512];
-                    float * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
-                    float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-                    float diff_dst_room_[512];
-                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                    opwright_fetch(diff_dst_row_ + n_, n_ * 4);
-                    float dst_room_[512];
-                    const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
-                    opwright_fetch(dst_row_ + n_, n_ * 4);
-                    float made_0_[512];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = dst_row_[i_];
+            if (group_ > 1) {
+                float made_0_rows_[2048];
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    for (int64_t c = 0; c < C; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C - c);
+                        float diff_dst_room_[512];
+                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                        float dst_room_[512];
+                        const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                        float * made_0_ = made_0_rows_ + t_ * C + c;
+                        opwright_fetch(diff_dst_row_ + n_, n_ * 4);
+                        opwright_fetch(dst_row_ + n_, n_ * 4);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            made_0_[i_] = dst_row_[i_];
+                        }
                     }
-                    opwright_exp_row_f32(made_0_, n_);
-                    const float same_0_ = total_of_[t_];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_src_row_[i_] = diff_dst_row_[i_] - made_0_[i_] * same_0_;
+                }
+                opwright_exp_row_f32(made_0_rows_, tasks_ * C);
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    for (int64_t c = 0; c < C; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C - c);
+                        float diff_src_room_[512];
+                        float * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
+                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        float diff_dst_room_[512];
+                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                        float * made_0_ = made_0_rows_ + t_ * C + c;
+                        const float same_0_ = total_of_[t_];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_src_row_[i_] = diff_dst_row_[i_] - made_0_[i_] * same_0_;
+                        }
+                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
-                    opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                }
+            }
+            if (!(group_ > 1)) {
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    for (int64_t c = 0; c < C; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C - c);
+                        float diff_src_room_[512];
+                        float * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
+                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                        float diff_dst_room_[512];
+                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                        opwright_fetch(diff_dst_row_ + n_, n_ * 4);
+                        float dst_room_[512];
+                        const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                        opwright_fetch(dst_row_ + n_, n_ * 4);
+                        float made_0_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            made_0_[i_] = dst_row_[i_];
+                        }
+                        opwright_exp_row_f32(made_0_, n_);
+                        const float same_0_ = total_of_[t_];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_src_row_[i_] = diff_dst_row_[i_] - made_0_[i_] * same_0_;
+                        }
+                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                    }
                 }
             }
         }

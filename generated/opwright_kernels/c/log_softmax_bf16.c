@@ -631,22 +631,50 @@ static void log_softmax_bf16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
-                    opwright_fetch(src_row_ + n_, n_ * 2);
-                    const float same_0_ = peak_of_[t_];
-                    float made_0_[512];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_;
+            if (group_ > 1) {
+                float made_0_rows_[2048];
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    for (int64_t c = 0; c < C; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C - c);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                        const float same_0_ = peak_of_[t_];
+                        float * made_0_ = made_0_rows_ + t_ * C + c;
+                        opwright_fetch(src_row_ + n_, n_ * 2);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            made_0_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_;
+                        }
                     }
-                    opwright_exp_row_f32(made_0_, n_);
-                    sums_1_ = opwright_sum_row_f32_f32(sums_1_, made_0_, n_);
                 }
-                total_of_[t_] += opwright_sum_lanes_f32(sums_1_);
+                opwright_exp_row_f32(made_0_rows_, tasks_ * C);
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
+                    for (int64_t c = 0; c < C; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C - c);
+                        float * made_0_ = made_0_rows_ + t_ * C + c;
+                        sums_1_ = opwright_sum_row_f32_f32(sums_1_, made_0_, n_);
+                    }
+                    total_of_[t_] += opwright_sum_lanes_f32(sums_1_);
+                }
+            }
+            if (!(group_ > 1)) {
+                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
+                    for (int64_t c = 0; c < C; c += block_) {
+                        const int64_t n_ = opwright_min(block_, C - c);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                        opwright_fetch(src_row_ + n_, n_ * 2);
+                        const float same_0_ = peak_of_[t_];
+                        float made_0_[512];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            made_0_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_;
+                        }
+                        opwright_exp_row_f32(made_0_, n_);
+                        sums_1_ = opwright_sum_row_f32_f32(sums_1_, made_0_, n_);
+                    }
+                    total_of_[t_] += opwright_sum_lanes_f32(sums_1_);
+                }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 shared_0__of_[t_] = opwright_log_f32(total_of_[t_]);

@@ -595,8 +595,13 @@ static void soft_max_bf16_f32_f32_0_c(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         shared_0__row_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_;
                     }
-                    opwright_exp_row_f32(shared_0__row_, n_);
+                    if (!(group_ > 1)) {
+                        opwright_exp_row_f32(shared_0__row_, n_);
+                    }
                 }
+            }
+            if (group_ > 1) {
+                opwright_exp_row_f32(shared_0__rows_, tasks_ * C);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);

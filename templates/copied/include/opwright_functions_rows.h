@@ -133,7 +133,7 @@ static inline void opwright_exp_row_f32(float *row, int64_t n)
 
 // Quotients of a row by one number, which may be in place. With AVX-512, of cells and a divisor of middle size, they are products
 // with its inverse, to twice as many bits, put right by what these leave (Markstein): the bits of quotients, in half of the time
-// (Intel Xeon, Sapphire Rapids).
+// (Intel Xeon, Sapphire Rapids). Rows of two vectors or less are divided sooner than the inverse is known.
 #if defined(__AVX512F__)
 static inline __m512 opwright_over_lanes_f32(__m512 x, __m512 divisor, __m512 inverse, __m512 rest)
 {
@@ -155,12 +155,16 @@ static inline void opwright_over_row_f32(float *to, const float *row, int64_t n,
 {
     int64_t i = 0;
 #if defined(__AVX512F__)
-    if (0x1p-40f <= divisor && divisor <= 0x1p40f) {
+    if (n > 32 && 0x1p-40f <= divisor && divisor <= 0x1p40f) {
         const __m512 all = _mm512_set1_ps(divisor), inverse = _mm512_set1_ps(1.0f / divisor);
         const __m512 rest = _mm512_mul_ps(_mm512_fnmadd_ps(all, inverse, _mm512_set1_ps(1.0f)), inverse);
         for (; i + 16 <= n; i += 16) {
             _mm512_storeu_ps(to + i, opwright_over_lanes_f32(_mm512_loadu_ps(row + i), all, inverse, rest));
         }
+    }
+    for (; i < n; i += 16) {
+        const __mmask16 rest = (__mmask16)(n - i < 16 ? (1u << (n - i)) - 1u : 0xffffu);
+        _mm512_mask_storeu_ps(to + i, rest, _mm512_div_ps(_mm512_maskz_loadu_ps(rest, row + i), _mm512_set1_ps(divisor)));
     }
 #endif
     for (; i < n; ++i) {
