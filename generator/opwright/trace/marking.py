@@ -107,7 +107,7 @@ def marked(environment: Environment, path: str, output: Output, text: str) -> li
             (Piece(line, place if number else ()),)
             for number, (line, place) in enumerate(zip(text.splitlines(), copied))
         ]
-    overlaid = environment.overlay(extensions=[Marks])
+    overlaid = environment.overlay(extensions=[Marks], bytecode_cache=None)  # which has the code without marks
     made = _lines(output.text(overlaid), overlaid.places)  # type: ignore[attr-defined]
     plain = "\n".join("".join(piece.text for piece in line) for line in made)
     tidy = numbered(path, plain)
