@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import importlib
 import os
 import stat
+import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +23,31 @@ from opwright.oracle import interpret
 from .spec_calls import Caller, Drawn, Rng
 
 # A compiler that takes the least time: what is tested here is whether values are right. It says of itself that it is
-# another one, so that its kernels never serve where speed counts.
+# another one, so that its kernels never serve where speed counts. gcc 12 compiles a kernel of steps with -Og in 0.6 of
+# the time of -O1, an engine in half of it; a third of a small kernel's time is the header, which is read once.
 QUICK = """#!/bin/sh
 [ "$1" = --version ] && echo "but hardly optimising"
+cc=${CC_OF_TESTS:-cc}
 for word do
   shift
-  case $word in -O[23]) word=-O1 ;; esac
-  [ "$word" = -ftree-vectorize ] || set -- "$@" "$word"
+  case $word in
+    -O[23]) word=-Og ;;
+    -ftree-vectorize) continue ;;
+  esac
+  set -- "$@" "$word"
+  case $word in -[DOfm]*|-std=*) flags="$flags $word" ;; esac
+  case $last in -I) folder=${folder:-$word} ;; -c) file=$word ;; esac
+  last=$word
 done
-exec ${CC_OF_TESTS:-cc} "$@"
+if [ -n "$HEADERS" ] && [ -n "$file" ] && grep -q '^#include "opwright_rows.h"' "$file"; then
+  header=$HEADERS/$({ echo "$flags"; cat "$folder"/*.h; } | cksum | tr ' ' -).h
+  if [ ! -e "$header.gch" ]; then
+    echo '#include "opwright_rows.h"' > "$header"
+    $cc $flags -I "$folder" -x c-header "$header" -o "$header.$$" && mv "$header.$$" "$header.gch"
+  fi
+  set -- -include "$header" "$@"
+fi
+exec $cc "$@"
 """
 
 
@@ -37,8 +57,18 @@ def quick_compiler(folder: Path) -> Iterator[None]:
     script = folder / "quick-cc"
     script.write_text(QUICK)
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    with environment(CC=str(script), OPWRIGHT_FFI="abi"):
+    with environment(CC=str(script), OPWRIGHT_FFI="abi", HEADERS=_headers()):
         yield
+
+
+@functools.cache
+def _headers() -> str:
+    """The folder of headers that gcc has compiled in this process; empty where cc is another compiler."""
+    if b"Free Software" not in subprocess.run(["cc", "--version"], capture_output=True, check=False).stdout:
+        return ""
+    folder = tempfile.TemporaryDirectory(prefix="quick-headers-")
+    atexit.register(folder.cleanup)
+    return folder.name
 
 
 @contextlib.contextmanager
