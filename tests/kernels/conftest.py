@@ -8,31 +8,39 @@ from collections.abc import Iterator
 import opwright_kernels
 import pytest
 from opwright_kernels import _isa, _operation, _scratch, _specialize
-from support.generated import FULL
+from support.generated import FULL, rng
 from support.spec_packages import quick_compiler
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Drops tests of a dtype on an instruction set that has no kernels for it: another one would serve the call.
 
-    Without OPWRIGHT_SWEEP=full also those that a test's mark `short` leaves out, which names dtypes by instruction set.
+    Without OPWRIGHT_SWEEP=full a test is run on its best instruction set and another, drawn by its name, and without
+    what its mark `short` leaves out, which names dtypes by instruction set.
     """
     kernels = {(variant.isa, variant.dtype) for variant in opwright_kernels.variants()}
-
-    def exists(item: pytest.Item) -> bool:
+    alike: dict[str, list[pytest.Item]] = {}  # tests that differ in their instruction sets, the best one last
+    kept = set[str]()
+    for item in items:
         values = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         isa, dtype = values.get("isa"), values.get("dtype")
-        if not isinstance(isa, _isa.Isa) or not isinstance(dtype, str):
-            return True
-        short = None if FULL else item.get_closest_marker("short")
-        return (isa.name, dtype) in kernels and (short is None or dtype in short.kwargs.get(isa.name, (dtype,)))
-
-    config.hook.pytest_deselected(items=[item for item in items if not exists(item)])
-    items[:] = filter(exists, items)
+        if isinstance(isa, _isa.Isa) and isinstance(dtype, str):
+            short = None if FULL else item.get_closest_marker("short")
+            if (isa.name, dtype) not in kernels or (short and dtype not in short.kwargs.get(isa.name, (dtype,))):
+                continue
+        if FULL or isa is None or getattr(isa, "name", isa) not in USABLE:
+            kept.add(item.nodeid)
+        else:
+            alike.setdefault(item.nodeid.replace(getattr(isa, "name", isa), "", 1), []).append(item)
+    for name, (*others, best) in alike.items():
+        kept |= {best.nodeid, *(others and [others[int(rng(name).integers(len(others)))].nodeid])}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
+    items[:] = [item for item in items if item.nodeid in kept]
 
 
 # A row none of whose features this CPU has belongs to another architecture: test_aarch64.py has an emulator for that.
 # One with kernels of integers alone has no kernel of its own here: test_byte_products.py.
+USABLE = {isa.name for isa in _isa.usable(_isa.ISAS)}
 HERE = [isa for isa in _isa.ISAS if (not isa.needs or isa.needs & _isa.cpu_flags()) and isa.dtypes != ("bytes",)]
 
 

@@ -14,7 +14,7 @@ from opwright.language.model import Op
 from opwright.load import load_texts
 from support.generated import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, usable
+from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_verdicts import first_disagreement
 
 COUNT = 12 if FULL else 5
@@ -74,12 +74,11 @@ def test_axes_that_letters_count_through_give_what_the_interpreter_gives(seed: i
     texts = {f"counted{n}.yaml": drawn(random, f"Counted{n}") for n in range(COUNT)}
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, f"counted_{seed}")
-        for isa in usable(module):
-            with instruction_set(module, isa):
-                for op in library.ops:
-                    if isa in {variant.isa for variant in module.variants(op.op)}:
-                        problem = first_disagreement(module, op, rng(seed, isa, op.op), 8, seen)
-                        assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+        for op in library.ops:
+            for isa in serving(module, op):
+                with instruction_set(module, isa):
+                    problem = first_disagreement(module, op, rng(seed, isa, op.op), 8, seen)
+                    assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
         found = [explained(module, op) for op in library.ops]
     assert sum(map(bool, found)) > COUNT / 2, found
 
@@ -166,12 +165,11 @@ def test_axes_of_any_number_of_digits_are_written_once(tmp_path: Path) -> None:
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, "parted_axes")
         assert all(len(staged(op).program.parts) == 1 for op in library.ops)
-        for isa in usable(module):
-            with instruction_set(module, isa):
-                for op in library.ops:
-                    if isa in {variant.isa for variant in module.variants(op.op)}:
-                        problem = first_disagreement(module, op, rng("digits", isa, op.op), 8, seen)
-                        assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+        for op in library.ops:
+            for isa in serving(module, op):
+                with instruction_set(module, isa):
+                    problem = first_disagreement(module, op, rng("digits", isa, op.op), 8, seen)
+                    assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
 
 
 APART = """\
@@ -229,12 +227,11 @@ def test_letters_that_indices_take_apart_give_what_the_interpreter_gives(tmp_pat
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, "letters_apart")
         assert all(("l_high_" in staged(op).program.letters) == drawn[op.op][1] for op in library.ops)
-        for isa in usable(module):
-            with instruction_set(module, isa):
-                for op in library.ops:
-                    if isa in {variant.isa for variant in module.variants(op.op)}:
-                        problem = first_disagreement(module, op, rng("apart", isa, op.op), 12, seen)
-                        assert problem is None, f"{isa}: {problem}\n{drawn[op.op][0]}"
+        for op in library.ops:
+            for isa in serving(module, op):
+                with instruction_set(module, isa):
+                    problem = first_disagreement(module, op, rng("apart", isa, op.op), 12, seen)
+                    assert problem is None, f"{isa}: {problem}\n{drawn[op.op][0]}"
     assert all(seen[f"{op.op} legal"] for op in library.ops)
 
 
@@ -278,7 +275,7 @@ def test_blocks_of_rows_and_rolled_rows_are_what_the_interpreter_gives(seed: int
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, f"blocked_{seed}")
         for op in library.ops:
-            for isa in usable(module):
+            for isa in serving(module, op):
                 with instruction_set(module, isa):
                     problem = first_disagreement(module, op, rng(seed, isa, op.op), 12, seen)
                     assert problem is None, f"{isa}: {problem}"

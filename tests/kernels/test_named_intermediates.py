@@ -128,7 +128,7 @@ def test_intermediates_at_named_cells_are_those_of_the_interpreter(tmp_path: Pat
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, f"named_intermediates_{kind}")
         for op in library.ops:
-            for isa in serving(module, op)[: None if FULL else 2]:
+            for isa in serving(module, op):
                 with instruction_set(module, isa):
                     for extents in ((3, 8), (17, 40), (0, 2)):
                         sizes = {one: int(random.integers(*extents)) for one in "CKMN"}

@@ -16,7 +16,7 @@ from opwright.oracle.run_steps import compute_steps
 from support import reviewing
 from support.generated import rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, usable
+from support.spec_packages import instruction_set, quick_compiler, serving
 
 KINDS = {"s4": ml_dtypes.int4, "u4": ml_dtypes.uint4}
 HEAD = "revision: 1\nsummary: Numbers of four bits.\n"
@@ -113,7 +113,7 @@ def test_an_operation_on_packed_numbers_gives_what_it_gives_on_numbers(
     plain = load_texts({"op.yaml": HEAD + unpacked(SPECS[name])}).ops[0]
     outputs = {"narrowed": {"dst": 2}, "moved": {"dst": 1}}.get(name, {})
     with quick_compiler(tmp_path):
-        for isa in usable(module):
+        for isa in serving(module, library.op(name)):
             for inputs, axes, attributes in calls(name, rng(name)):
                 given = [a if axis is None or a is None else packed(a, axis) for a, axis in zip(inputs, axes)]
                 wanted = compute_steps(plain, inputs, attributes)

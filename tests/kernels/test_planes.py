@@ -39,7 +39,7 @@ def test_cells_change_places_as_the_interpreter_says_and_nothing_else_is_written
         library, module = package(texts, tmp_path, "planes")
         for op in library.ops:
             (row,) = op.dtypes
-            for isa in serving(module, op)[: None if FULL else 2]:
+            for isa in serving(module, op):
                 with instruction_set(module, isa):
                     problem = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
                     assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"

@@ -29,7 +29,7 @@ from support.mutants import Mutant
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 REFUSED = "refused"
-SHORT = 2  # mutants of a field and a row of mutants.txt, in a short run
+SHORT = 1  # mutants of a field and a row of mutants.txt, in a short run
 PARTS = 16  # tests that the mutants are spread over, so that the workers of pytest-xdist share them
 COMMON = f"{reviewing.FOLDER}/_common.yaml"
 FORMULAS = {"value": "value-formula", "padding": "padding-rule", "shape": "shape-formula"}
