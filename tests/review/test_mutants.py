@@ -1,7 +1,7 @@
 """Every small change of every field of every spec: refused by the loader, or found by exactly the rules that are expected.
 
 `mutants.txt` says what each kind of change is. Whatever is found, the prediction must hold: both sides are rendered, and
-the files whose tokens differ are the files that were predicted. A short run takes some mutants of each field;
+the files whose tokens differ are the files that were predicted. A short run takes a mutant of each kind and field;
 OPWRIGHT_SWEEP=full takes them all.
 """
 
@@ -29,7 +29,6 @@ from support.mutants import Mutant
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 REFUSED = "refused"
-SHORT = 1  # mutants of a field and a row of mutants.txt, in a short run
 PARTS = 16  # tests that the mutants are spread over, so that the workers of pytest-xdist share them
 COMMON = f"{reviewing.FOLDER}/_common.yaml"
 FORMULAS = {"value": "value-formula", "padding": "padding-rule", "shape": "shape-formula"}
@@ -111,7 +110,7 @@ MUTANTS = every_mutant()
 
 
 def sample() -> list[Mutant]:
-    """Some mutants of each kind and field, the same at every run; one where all are refused or all operations change.
+    """A mutant of each kind and field, the same at every run.
 
     An entry of _common.yaml, which changes all operations, is taken for a kind that no field of an operation has.
     """
@@ -120,9 +119,8 @@ def sample() -> list[Mutant]:
         groups[kind(mutant), mutant.spot].append(mutant)
     found = []
     for (row, _), group in groups.items():
-        dear = row.outcomes == (REFUSED,) or group[0].file == COMMON or group[0].how == "renamed throughout"
         if group[0].file != COMMON or row.outcomes == (REFUSED,) or row not in map(kind, found):
-            found += [m for m in group[: 1 if dear else SHORT] if dear or m.file != COMMON]
+            found.append(group[0])
     return sorted(found, key=lambda m: m.file)  # a worker that takes neighbours renders fewer bases
 
 
