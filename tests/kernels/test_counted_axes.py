@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -14,8 +13,8 @@ from opwright.language.model import Op
 from opwright.load import load_texts
 from support.generated import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
-from support.step_verdicts import first_disagreement
+from support.spec_packages import quick_compiler
+from support.step_verdicts import agree
 
 COUNT = 12 if FULL else 5
 SPEC = """\
@@ -70,15 +69,11 @@ def drawn(random: np.random.Generator, name: str) -> str:
 
 @pytest.mark.parametrize("seed", range(4 if FULL else 1))
 def test_axes_that_letters_count_through_give_what_the_interpreter_gives(seed: int, tmp_path: Path) -> None:
-    random, seen = rng("counted", seed), Counter[str]()
+    random = rng("counted", seed)
     texts = {f"counted{n}.yaml": drawn(random, f"Counted{n}") for n in range(COUNT)}
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, f"counted_{seed}")
-        for op in library.ops:
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    problem = first_disagreement(module, op, rng(seed, isa, op.op), 8, seen)
-                    assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+        agree(module, library.ops, 8, seed)
         found = [explained(module, op) for op in library.ops]
     assert sum(map(bool, found)) > COUNT / 2, found
 
@@ -160,16 +155,12 @@ def parted(random: np.random.Generator, name: str) -> str:
 
 def test_axes_of_any_number_of_digits_are_written_once(tmp_path: Path) -> None:
     """Windows of 7 x 7 of 2 x 56 x 56 x 96 took twice as long when their axis of images was cleared first (Zen 5)."""
-    random, seen = rng("digits"), Counter[str]()
+    random = rng("digits")
     texts = {f"parted{n}.yaml": parted(random, f"Parted{n}") for n in range(COUNT)}
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, "parted_axes")
         assert all(len(staged(op).program.parts) == 1 for op in library.ops)
-        for op in library.ops:
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    problem = first_disagreement(module, op, rng("digits", isa, op.op), 8, seen)
-                    assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+        agree(module, library.ops, 8, "digits")
 
 
 APART = """\
@@ -221,17 +212,13 @@ def apart(random: np.random.Generator, name: str) -> tuple[str, bool]:
 
 def test_letters_that_indices_take_apart_give_what_the_interpreter_gives(tmp_path: Path) -> None:
     """32 x 57 x 59 f32 as rows of 3363 took 25 times as long by quotients and remainders (Zen 5, gcc 12.2)."""
-    random, seen = rng("apart"), Counter[str]()
+    random = rng("apart")
     drawn = {f"Apart{n}": apart(random, f"Apart{n}") for n in range(COUNT)}
     texts = {f"{name.lower()}.yaml": text for name, (text, _) in drawn.items()}
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, "letters_apart")
         assert all(("l_high_" in staged(op).program.letters) == drawn[op.op][1] for op in library.ops)
-        for op in library.ops:
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    problem = first_disagreement(module, op, rng("apart", isa, op.op), 12, seen)
-                    assert problem is None, f"{isa}: {problem}\n{drawn[op.op][0]}"
+        seen = agree(module, library.ops, 12, "apart")
     assert all(seen[f"{op.op} legal"] for op in library.ops)
 
 
@@ -270,15 +257,11 @@ def blocked(random: np.random.Generator, name: str) -> str:
 
 @pytest.mark.parametrize("seed", range(4 if FULL else 1))
 def test_blocks_of_rows_and_rolled_rows_are_what_the_interpreter_gives(seed: int, tmp_path: Path) -> None:
-    random, seen = rng("blocked", seed), Counter[str]()
+    random = rng("blocked", seed)
     texts = {f"blocked{n}.yaml": blocked(random, f"Blocked{n}") for n in range(COUNT)}
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, f"blocked_{seed}")
-        for op in library.ops:
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    problem = first_disagreement(module, op, rng(seed, isa, op.op), 12, seen)
-                    assert problem is None, f"{isa}: {problem}"
+        agree(module, library.ops, 12, seed)
 
 
 def test_lanes_go_along_the_cells_of_blocks_and_rolled_rows_are_written_in_order() -> None:

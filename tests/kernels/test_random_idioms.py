@@ -15,7 +15,7 @@ from support.generated import FULL, rng
 from support.package import package
 from support.random_idioms import idioms
 from support.spec_packages import instruction_set, quick_compiler, serving
-from support.step_verdicts import first_disagreement
+from support.step_verdicts import agree, first_disagreement
 
 SPECS = 3 if FULL else 2  # of one package
 CALLS = 12 if FULL else 8
@@ -137,15 +137,10 @@ def test_hardly_an_operation_of_idioms_is_refused() -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(100 if FULL else 1))
 def test_kernels_of_idioms_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
-    texts, seen = accepted(seed), Counter[str]()
+    texts = accepted(seed)
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, f"random_idioms_{seed}")
-        for op in library.ops:
-            found = serving(module, op)
-            for isa in found if FULL else found[:1]:
-                with instruction_set(module, isa):
-                    problem = first_disagreement(module, op, rng(seed, isa, op.op), CALLS, seen)
-                    assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+        seen = agree(module, library.ops, CALLS, seed)
     assert all(seen[f"{op.op} legal"] for op in library.ops)
 
 

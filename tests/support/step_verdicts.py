@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +14,8 @@ from opwright.language.model import Op
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.validate import NUMPY
 
+from .generated import rng
+from .spec_packages import instruction_set, serving
 from .step_calls import Rng, StepCall, StepCaller
 
 SENTINEL = 77
@@ -138,3 +142,23 @@ def first_disagreement(
             if problem is not None:
                 return f"{op.op}: {problem}\n{drawn}"
     return None
+
+
+def agree(module: ModuleType, ops: Iterable[Op], calls: int, *seed: object) -> Counter[str]:
+    """Package and interpreter say the same of random calls of operations, on the instruction sets that serve them.
+
+    How many calls of each were legal, and how many refused.
+    """
+    seen = Counter[str]()
+    for op in ops:
+        for isa in serving(module, op):
+            with instruction_set(module, isa):
+                problem = first_disagreement(module, op, rng(*seed, isa, op.op), calls, seen)
+            assert problem is None, f"{isa}: {problem}\n{_spec(module, op)}"
+    return seen
+
+
+def _spec(module: ModuleType, op: Op) -> str:
+    """The text that the package of a test was generated from."""
+    project = Path(str(module.__file__)).parent.with_name(f"{module.__name__}-project")
+    return (project / op.at.file).read_text(encoding="utf-8")
