@@ -414,7 +414,7 @@ static void log_softmax_backward_bf16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            if (group_ > 1) {
+            if (C < 32) {
                 float made_0_rows_[2048];
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     for (int64_t c = 0; c < C; c += block_) {
@@ -448,7 +448,7 @@ static void log_softmax_backward_bf16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            if (!(group_ > 1)) {
+            if (!(C < 32)) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);
