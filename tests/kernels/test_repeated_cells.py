@@ -75,7 +75,7 @@ def drawn(random: np.random.Generator, name: str) -> tuple[Any, Any, Any, dict[s
     """Small integers, cells for them, what each stands for, and attributes: extents around those of lines and blocks."""
     rows, heads = int(random.integers(1, 9)), int(random.choice([1, 3, 17, 150]))
     cells = int(random.choice([1, 5, 16, 32, 63, 64, 70, 128, 129, 600]))
-    size = int(random.choice([1, 2, 3, 7, 16, 31, 32, 64, 200, 700]))
+    size = int(random.choice([1, 2, 3, 5, 7, 8, 16, 31, 32, 64, 200, 700]))
     src = random.integers(-8, 9, (rows, heads, cells))
     if name == "BlockScale":
         scale = random.integers(-4, 5, (rows, -(-cells // size)))

@@ -16,6 +16,10 @@ from support.step_verdicts import agree
 
 SPECS, CALLS = (30, 20) if FULL else (6, 8)
 KINDS = ("f32", "bf16", "f16", "u8", "f64", "s32")
+ATTRIBUTES = """attributes:
+  - {name: pad, symbol: P, type: s64, default: '1', min: 0, summary: Cells in front.}
+  - {name: value, symbol: V, type: f32, default: '2', summary: The value of cells around others.}
+"""
 
 
 def drawn(random: np.random.Generator, name: str) -> str:
@@ -66,6 +70,9 @@ def drawn(random: np.random.Generator, name: str) -> str:
         if random.random() < 0.3:
             ranges["q"] = "P"
             steps.append(f"{dst('q')} = {int(random.integers(-1, 3)) if kind != 'u8' else 2}")
+        if random.random() < 0.4:
+            ranges["o"] = extent
+            steps.insert(0, f"{dst('o')} = {one(['3', 'P', '0.5', 'V'])}")
     else:
         ranges[along] = f"{along.upper()} + P"
         extent = f"{along.upper()} + P"
@@ -79,7 +86,7 @@ def drawn(random: np.random.Generator, name: str) -> str:
 revision: 1
 summary: Cells that steps set.
 dims: {{{", ".join(f"{x}_cells: {x.upper()}" for x in symbols)}}}
-{"attributes: [{name: pad, symbol: P, type: s64, default: '1', min: 0, summary: Cells in front.}]" if pads else ""}
+{ATTRIBUTES if pads else ""}
 inputs: [{", ".join(f"{{name: {name}, dims: {{{dims}}}}}" for name, dims in inputs.items())}]
 outputs: [{{name: dst, dims: {{{axes}}}}}]
 dtypes: [{{{", ".join(types)}, {row}}}]
@@ -107,6 +114,18 @@ def test_pieces_that_lie_one_behind_the_other_need_no_array_of_sums() -> None:
     assert len(whole) > 5
     for text in whole:
         (op,) = load_texts({"pieces.yaml": text}).ops
+        assert "dst_sum_" not in staged(op).arrays, text
+
+
+def test_rows_around_a_piece_need_no_array_of_sums() -> None:
+    random = rng("rows around")
+    texts = [drawn(random, "Around") for _ in range(200)]
+    around = [text for text in texts if "pad" in text and "dims: {Ya: 'A + P" in text and "+=" not in text]
+    around = [text for text in around if "dst[q" not in text and "dst[P]" not in text and "a - P" not in text]
+    assert len(around) > 8
+    assert sum("dst[o" in text for text in around) > 2
+    for text in around:
+        (op,) = load_texts({"around.yaml": text}).ops
         assert "dst_sum_" not in staged(op).arrays, text
 
 

@@ -1089,6 +1089,80 @@ static inline int64_t opwright_spread_4(void *to, const void *row, int64_t step,
 #define opwright_spread_4(to, row, step, n) 0
 #endif
 
+// Repeats cells that lie together, each `times` times, if these are few: so many vectors of each vector. The number of cells that are
+// made, whole ones of `times`. 1000 rows of 333 f32 three times each take 0.2 of the time of cells at places of a table (Intel Xeon,
+// gcc 12.2).
+enum { OPWRIGHT_FEW_TIMES = 8 };
+#if defined(__AVX512BW__)
+static inline int64_t opwright_few_times_2(void *to, const void *from, int64_t times, int64_t n)
+{
+    uint16_t places[OPWRIGHT_FEW_TIMES * 32];
+    int64_t made = 0;
+    if (times < 2 || times > OPWRIGHT_FEW_TIMES || n < times * 32) {
+        return 0;
+    }
+    for (int64_t i = 0; i < times * 32; ++i) {
+        places[i] = (uint16_t)((uint32_t)i * (uint32_t)(65536 / times + 1) >> 16); // i / times
+    }
+    for (; made + times * 32 <= n; made += times * 32) {
+        const __m512i some = _mm512_loadu_si512((const void *)((const char *)from + made / times * 2));
+        for (int64_t k = 0; k < times * 32; k += 32) {
+            const __m512i place = _mm512_loadu_si512((const void *)(places + k));
+            _mm512_storeu_si512((void *)((char *)to + (made + k) * 2), _mm512_permutexvar_epi16(place, some));
+        }
+    }
+    return made;
+}
+#endif
+#if defined(__AVX512BW__)
+static inline int64_t opwright_few_times_4(void *to, const void *from, int64_t times, int64_t n)
+{
+    uint32_t places[OPWRIGHT_FEW_TIMES * 16];
+    int64_t made = 0;
+    if (times < 2 || times > OPWRIGHT_FEW_TIMES || n < times * 16) {
+        return 0;
+    }
+    for (int64_t i = 0; i < times * 16; ++i) {
+        places[i] = (uint32_t)((uint32_t)i * (uint32_t)(65536 / times + 1) >> 16); // i / times
+    }
+    for (; made + times * 16 <= n; made += times * 16) {
+        const __m512i some = _mm512_loadu_si512((const void *)((const char *)from + made / times * 4));
+        for (int64_t k = 0; k < times * 16; k += 16) {
+            const __m512i place = _mm512_loadu_si512((const void *)(places + k));
+            _mm512_storeu_si512((void *)((char *)to + (made + k) * 4), _mm512_permutexvar_epi32(place, some));
+        }
+    }
+    return made;
+}
+#endif
+#if defined(__AVX2__) && !defined(__AVX512BW__)
+static inline int64_t opwright_few_times_4(void *to, const void *from, int64_t times, int64_t n)
+{
+    uint32_t places[OPWRIGHT_FEW_TIMES * 8];
+    int64_t made = 0;
+    if (times < 2 || times > OPWRIGHT_FEW_TIMES || n < times * 8) {
+        return 0;
+    }
+    for (int64_t i = 0; i < times * 8; ++i) {
+        places[i] = (uint32_t)((uint32_t)i * (uint32_t)(65536 / times + 1) >> 16); // i / times
+    }
+    for (; made + times * 8 <= n; made += times * 8) {
+        const __m256i some = _mm256_loadu_si256((const void *)((const char *)from + made / times * 4));
+        for (int64_t k = 0; k < times * 8; k += 8) {
+            const __m256i place = _mm256_loadu_si256((const void *)(places + k));
+            _mm256_storeu_si256((void *)((char *)to + (made + k) * 4), _mm256_permutevar8x32_epi32(some, place));
+        }
+    }
+    return made;
+}
+#endif
+#if !defined(__AVX512BW__)
+#define opwright_few_times_2(to, from, times, n) 0
+#if !defined(__AVX2__)
+#define opwright_few_times_4(to, from, times, n) 0
+#endif
+#endif
+
 // Sets rows of n cells of 1 bytes to 0, or copies them; rows that follow one another are one.
 static inline void opwright_clear_rows_1(void *to, int64_t to_row, int64_t to_step, int64_t rows, int64_t n)
 {
@@ -1620,7 +1694,7 @@ OPWRIGHT_OUTLINED int opwright_rearranged_1(void *target, const void *source, op
     const int64_t count = opwright_in_order(axes, rank, &to_begin, &from_begin, &joined);
     uint8_t *const to = (uint8_t *)target + to_begin;
     const uint8_t *const from = (const uint8_t *)source + from_begin;
-    if (count == 0 || axes[0].to != 1 || (axes[0].from == 1 && !joined)) {
+    if (count == 0 || axes[0].to != 1 || (axes[0].from == 1 && !joined && count > 1)) {
         return 0;
     }
     if (axes[0].from == 1) {
@@ -1802,7 +1876,7 @@ OPWRIGHT_OUTLINED int opwright_rearranged_2(void *target, const void *source, op
     const int64_t count = opwright_in_order(axes, rank, &to_begin, &from_begin, &joined);
     uint16_t *const to = (uint16_t *)target + to_begin;
     const uint16_t *const from = (const uint16_t *)source + from_begin;
-    if (count == 0 || axes[0].to != 1 || (axes[0].from == 1 && !joined)) {
+    if (count == 0 || axes[0].to != 1 || (axes[0].from == 1 && !joined && count > 1)) {
         return 0;
     }
     if (axes[0].from == 1) {
@@ -1982,7 +2056,7 @@ OPWRIGHT_OUTLINED int opwright_rearranged_4(void *target, const void *source, op
     const int64_t count = opwright_in_order(axes, rank, &to_begin, &from_begin, &joined);
     uint32_t *const to = (uint32_t *)target + to_begin;
     const uint32_t *const from = (const uint32_t *)source + from_begin;
-    if (count == 0 || axes[0].to != 1 || (axes[0].from == 1 && !joined)) {
+    if (count == 0 || axes[0].to != 1 || (axes[0].from == 1 && !joined && count > 1)) {
         return 0;
     }
     if (axes[0].from == 1) {
@@ -2162,7 +2236,7 @@ OPWRIGHT_OUTLINED int opwright_rearranged_8(void *target, const void *source, op
     const int64_t count = opwright_in_order(axes, rank, &to_begin, &from_begin, &joined);
     uint64_t *const to = (uint64_t *)target + to_begin;
     const uint64_t *const from = (const uint64_t *)source + from_begin;
-    if (count == 0 || axes[0].to != 1 || (axes[0].from == 1 && !joined)) {
+    if (count == 0 || axes[0].to != 1 || (axes[0].from == 1 && !joined && count > 1)) {
         return 0;
     }
     if (axes[0].from == 1) {
@@ -2267,6 +2341,14 @@ OPWRIGHT_OUTLINED const float *opwright_repeated_f32(const float *from, int64_t 
     enum { line = 64 / 4 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
     int64_t i = 0;
+    if (step == 1 && 1 < times && times <= OPWRIGHT_FEW_TIMES) {
+        for (const int64_t begun = opwright_min(left % times, n); i < begun; ++i) {
+            room[i] = from[place];
+        }
+        place += left < times;
+        const int64_t made = opwright_few_times_4(room + i, from + place, times, n - i);
+        i += made, left = times, place += made / times;
+    }
     for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
         const float cell = from[place * step];
         for (int64_t k = 0; k < line; ++k) {
@@ -2553,6 +2635,14 @@ OPWRIGHT_OUTLINED const opwright_bf16 *opwright_repeated_bf16(const opwright_bf1
     enum { line = 64 / 2 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
     int64_t i = 0;
+    if (step == 1 && 1 < times && times <= OPWRIGHT_FEW_TIMES) {
+        for (const int64_t begun = opwright_min(left % times, n); i < begun; ++i) {
+            room[i] = from[place];
+        }
+        place += left < times;
+        const int64_t made = opwright_few_times_2(room + i, from + place, times, n - i);
+        i += made, left = times, place += made / times;
+    }
     for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
         const opwright_bf16 cell = from[place * step];
         for (int64_t k = 0; k < line; ++k) {
@@ -2794,6 +2884,14 @@ OPWRIGHT_OUTLINED const opwright_f16 *opwright_repeated_f16(const opwright_f16 *
     enum { line = 64 / 2 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
     int64_t i = 0;
+    if (step == 1 && 1 < times && times <= OPWRIGHT_FEW_TIMES) {
+        for (const int64_t begun = opwright_min(left % times, n); i < begun; ++i) {
+            room[i] = from[place];
+        }
+        place += left < times;
+        const int64_t made = opwright_few_times_2(room + i, from + place, times, n - i);
+        i += made, left = times, place += made / times;
+    }
     for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
         const opwright_f16 cell = from[place * step];
         for (int64_t k = 0; k < line; ++k) {
@@ -3035,6 +3133,14 @@ OPWRIGHT_OUTLINED const int32_t *opwright_repeated_s32(const int32_t *from, int6
     enum { line = 64 / 4 };
     int64_t place = opwright_floor_div(at, times), left = (place + 1) * times - at;
     int64_t i = 0;
+    if (step == 1 && 1 < times && times <= OPWRIGHT_FEW_TIMES) {
+        for (const int64_t begun = opwright_min(left % times, n); i < begun; ++i) {
+            room[i] = from[place];
+        }
+        place += left < times;
+        const int64_t made = opwright_few_times_4(room + i, from + place, times, n - i);
+        i += made, left = times, place += made / times;
+    }
     for (; 0 < times && times <= line && i < n; i += left, left = times, ++place) {
         const int32_t cell = from[place * step];
         for (int64_t k = 0; k < line; ++k) {

@@ -32,6 +32,7 @@ from .rewrites.copied import copied
 from .rewrites.digits import in_digits
 from .rewrites.dividing import divided_last
 from .rewrites.framed import framed
+from .rewrites.gaps import gaps_filled
 from .rewrites.inlining import inlined
 from .rewrites.joining import beside, merged
 from .rewrites.lone_sums import summed_first
@@ -155,7 +156,8 @@ def staged(op: Op) -> Staged:
     outputs = [tensor.name for tensor in op.outputs]
     found = unwound(in_digits(written_out(needed(conditioned(indicated(copied(separated(op)))), outputs), op)))
     found = at_named(looked_up(picked(found, op), op))
-    found = accumulating(assigned(in_strips(in_components(summed_first(framed(found, op)))), once), outputs)
+    found = assigned(in_strips(in_components(summed_first(framed(found, op)))), once)
+    found = accumulating(gaps_filled(found, outputs), outputs)
     found = scanned(bordered(respelled(found), op))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = hoisted(_by_blocks(paired(apart(masked(reaching(beforehand(at_once(found, op)))))), optional))

@@ -61,7 +61,7 @@ def accumulating(found: Program, outputs: Sequence[str]) -> Program:
     for output in outputs:
         writers = [part for part in found.parts if part.target.tensor == output]
         read = any(read.tensor == output for part in found.parts for read in part.reads)
-        if read or not (_written_once(found, writers) or _written_in_pieces(found, writers)):
+        if read or not (_written_once(found, writers) or written_in_pieces(found, writers)):
             whole = _accumulated(found, output, writers, {})
             apart = _accumulated(found, output, writers, pairs) if (pairs := _apart(found, output)) else whole
             parts = [part for part in apart.parts if part.target.tensor == accumulator(output)]
@@ -74,7 +74,7 @@ def _written_once(found: Program, writers: Sequence[Part]) -> bool:
     return len(writers) == 1 and writers[0].operator == "set" and plain(found, writers[0])
 
 
-def _written_in_pieces(found: Program, writers: Sequence[Part]) -> bool:
+def written_in_pieces(found: Program, writers: Sequence[Part]) -> bool:
     """Whether steps write pieces of an axis that lie one behind the other, and all of them together every cell once."""
     target = writers[0].target
     for number, axis in enumerate(found.arrays[target.tensor].axes):
@@ -88,21 +88,31 @@ def _written_in_pieces(found: Program, writers: Sequence[Part]) -> bool:
 
 def _fill(found: Program, number: int, axis: Axis, writers: Sequence[Part]) -> bool:
     """Whether pieces of an axis, each of a letter or one cell, are the whole axis, whatever the sizes."""
-    sizes, left = found.sizes.values, list[tuple[Poly, Poly]]()
-    try:
-        for part in writers:
-            index = affine(part.target.indices[number], found.letters).with_symbols(sizes)
-            if any(factor != ONE for _, factor in index.coefficients) or len(index.letters) > 1:
-                return False
-            extents = [polynomial(found.letters[letter].extent) for letter in index.letters]
-            left.append((index.offset, extents[0].substitute(sizes) if extents else ONE))
-        end, whole = ZERO, polynomial(axis.extent).substitute(sizes)
-    except NotPolynomial:
+    known = pieces(found, number, axis, writers)
+    if known is None:
         return False
+    (left, whole), end = known, ZERO
     while following := [piece for piece in left if piece[0] == end]:
         left.remove(following[0])
         end += following[0][1]
     return not left and end == whole
+
+
+def pieces(
+    found: Program, number: int, axis: Axis, writers: Sequence[Part]
+) -> tuple[list[tuple[Poly, Poly]], Poly] | None:
+    """Where the pieces of an axis that steps write begin, and their cells, each of a letter or one; and all cells."""
+    sizes, made = found.sizes.values, list[tuple[Poly, Poly]]()
+    try:
+        for part in writers:
+            index = affine(part.target.indices[number], found.letters).with_symbols(sizes)
+            if any(factor != ONE for _, factor in index.coefficients) or len(index.letters) > 1:
+                return None
+            extents = [polynomial(found.letters[letter].extent) for letter in index.letters]
+            made.append((index.offset, extents[0].substitute(sizes) if extents else ONE))
+        return made, polynomial(axis.extent).substitute(sizes)
+    except NotPolynomial:
+        return None
 
 
 def _reaches(found: Program, part: Part, axes: Collection[int]) -> bool:

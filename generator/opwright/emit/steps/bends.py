@@ -24,7 +24,6 @@ from ..nodes import ZERO, Assign, Declare, Do, For, Name, Scope, Stmt
 from .elements import Elements
 
 N, AT, HERE, PIECE = Name("n_"), Name("bend_"), Name("here_"), Name("piece_")
-FEW = 8  # f32 for each cell, for which tables of places are faster: 300 x 1000, two each, 0.85 (Zen 5, gcc 12.2)
 ADDED = (("f32", "f32"), ("f32", "bf16"), ("f64", "f64"))  # arrays, and what is added to them by pieces
 MAX_FUNCTIONS = 4  # of one bend, which cross six times at most
 
@@ -74,9 +73,7 @@ def repeated(elements: Elements, read: Read, room: str) -> nodes.Expr | None:
     quotient = index.arguments[0] if isinstance(index, Call) and index.function == "floor" else None
     if not isinstance(quotient, Binary) or quotient.op != "/" or lane in expr.names(quotient.right):
         return None
-    known = quotient.right.value if isinstance(quotient.right, expr.Number) else FEW
-    few = known < FEW and elements.dtype(read.tensor) == "f32"
-    if few or slopes.slope(quotient.left, lane) != expr.Number(1):
+    if slopes.slope(quotient.left, lane) != expr.Number(1):
         return None
     first = tuple(expr.Number(0) if moves else at for at, moves in zip(read.indices, moving, strict=True))
     at, times = (elements.integer(side, None) for side in (quotient.left, quotient.right))
