@@ -101,7 +101,7 @@ def test_neighbours_along_all_but_the_last_axis_of_sums_lie_apart() -> None:
     found = {}
     for letter in staged(op).phases[number].lanes:
         own, phase = staged(op).along(number, letter)
-        found[letter] = lanes.apart(own.program, phase.parts, letter)
+        found[letter] = lanes.apart(op, own.program, phase.parts, letter)
     assert found == {"s": False, "t": True}
 
 
@@ -119,7 +119,7 @@ semantics:
 """
     (op,) = load_texts({"kron.yaml": text}).ops
     (phase,) = staged(op).phases
-    found = {letter: lanes.apart(staged(op).program, phase.parts, letter) for letter in phase.lanes}
+    found = {letter: lanes.apart(op, staged(op).program, phase.parts, letter) for letter in phase.lanes}
     assert found == {"l": False, "j": True}
 
 

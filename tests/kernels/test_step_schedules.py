@@ -76,6 +76,18 @@ semantics:
     - y[b, t, e] += d[b, t, c] / (1 + exp(-d[b, t, c])) * p[e, c]
 """
 
+BLOCKED = """op: Blocked
+revision: 1
+summary: Blocks of 16 channels as planes.
+dims: {batch: N, blocks: B, cells: P}
+inputs: [{name: x, dims: {N: N, B: B, P: P, K: 16}}]
+outputs: [{name: y, dims: {N: N, C: B * 16, P: P}}]
+dtypes: [{x: f32, y: f32, accumulate: f32}]
+semantics:
+  ranges: {n: N, b: B, p: P, k: 16}
+  steps: ["y[n, b * 16 + k, p] = x[n, b, p, k]"]
+"""
+
 
 @pytest.fixture(scope="module")
 def grouped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
@@ -240,6 +252,14 @@ def test_what_follows_sums_of_windows_goes_along_the_cells_of_what_it_makes(tmp_
         _, made = package({"causal.yaml": CAUSAL}, tmp_path, "causal_package")
     x, w, p = (np.ones(shape, np.float32) for shape in ((2, 500, 192), (192, 4), (96, 192)))
     assert re.findall(r"lanes along (\w+):", str(made.explain("causal", x, w, p)))[1] == "c"
+
+
+def test_lanes_do_not_go_along_blocks_of_channels_that_become_planes(tmp_path: Path) -> None:
+    with quick_compiler(tmp_path):
+        _, made = package({"blocked.yaml": BLOCKED}, tmp_path, "blocked_package")
+    x = np.arange(2 * 3 * 37 * 16, dtype=np.float32).reshape(2, 3, 37, 16)
+    assert re.findall(r"lanes along (\w+):", str(made.explain("blocked", x))) == ["p"]
+    assert (made.blocked(x) == x.transpose(0, 1, 3, 2).reshape(2, 48, 37)).all()
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 5, 5000), (1, 1, 17, 40), (3, 7, 1, 4097), (2, 1, 1, 3)])

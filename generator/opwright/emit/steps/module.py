@@ -264,7 +264,7 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             two = bool(beside)  # letters, of which one is made
             terms = sum(len(part.letters) + two for part in phase.parts if letter in part.letters) * several
             slides = _slides_before(found, one)
-            far = _set_apart(found, phase, letter) if slides else apart(own.program, phase.parts, letter)
+            far = _set_apart(found, phase, letter) if slides else apart(op, own.program, phase.parts, letter)
             crossed = crossing(op, own.program, phase, letter)[1]
             if not crossed and (crossed := planes.across(phase, letter)):  # what is written comes first
                 walked = dict.fromkeys(sorted(walked, key=lambda walk: not _writes(phase, walk[0])))
