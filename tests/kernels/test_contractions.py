@@ -20,6 +20,7 @@ from opwright.oracle import interpret
 from opwright.oracle.run_steps import compute_steps
 from support import random_contractions
 from support.capping import capped_at
+from support.guarded import guarded
 from support.package import package
 from support.random_contractions import DTYPES, OF_PRODUCTS, Drawn
 
@@ -255,14 +256,16 @@ def test_any_number_of_rows_that_lie_side_by_side_add_up_exactly(made: Made) -> 
 
 
 def test_what_lies_behind_columns_that_are_read_in_place_is_in_no_sum(made: Made) -> None:
-    """The last vector of each row ends behind the last column, but none behind the last row."""
+    """The last vector of each row ends behind the last column, but none behind the last row; there may be none of each."""
     rng = np.random.default_rng(13)
-    extents = itertools.product(((1, 33, 17), (3, 9, 65), (2, 100, 21)), (1, 2, 40, 1030), (0, 20), ("f32", "f64"))
-    for (count, rows, columns), terms, gap, dtype in extents:
+    shapes = (1, 33, 17), (3, 9, 65), (2, 100, 21), (1, 5, 0), (2, 0, 7), (0, 3, 9)
+    for (count, rows, columns), terms, gap, dtype in itertools.product(
+        shapes, (0, 1, 2, 40, 1030), (0, 20), ("f32", "f64")
+    ):
         a = rng.integers(-2, 3, (count, terms, rows)).astype(DTYPES[dtype])
         room = np.full((count, terms, columns + gap), np.nan, DTYPES[dtype])
-        b = room[..., :columns]
-        b[...] = rng.integers(-2, 3, b.shape)
+        room[..., :columns] = rng.integers(-2, 3, (count, terms, columns))
+        b = guarded(room, bool(rng.integers(2)))[..., :columns]
         wanted = a.transpose(0, 2, 1) @ b
         for left in (a.transpose(0, 2, 1), np.ascontiguousarray(a.transpose(0, 2, 1))):
             found = [made[1].mat_mul(left, b, threads=threads) for threads in (1, 2)]

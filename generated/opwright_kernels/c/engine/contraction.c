@@ -193,7 +193,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     const int64_t near = q->right_term == q->columns && q->rows <= DENSE_ROWS ? DENSE_BYTES : NEAR_BYTES;
     p->right_in_place = sizeof(elem) == UNIT_BYTES && q->right_column == 1 && q->rows <= NEAR_ROWS &&
                         q->right_term >= (q->columns % LANES == 0 ? 0 : LANES) && q->terms * q->right_term * (int64_t)sizeof(elem) <= near && !(LOW && crowds(p));
-    p->ragged = p->right_in_place && q->columns % LANES != 0;
+    p->ragged = p->right_in_place && q->columns % LANES != 0 && q->terms;
     p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = block_of(p, BLOCK_TILES);
     if (!p->alone) {
         const int64_t maximum = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
@@ -220,7 +220,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
             p->block = min(BLOCK_TILES, LOW && workers > 1 ? ceil_div(p->tiles, TASKS * workers) : p->tiles); // that are copied
             const int64_t least = q->right_column == 1 ? min(OWN_VECTORS, ceil_div(p->vectors, max(1, workers))) : 1;
             const bool one = workers <= 1 && p->vectors * vector_bytes <= 2 * OWN_BYTES;
-            p->share = round_up(one ? p->vectors : max(least, min(fair, OWN_BYTES / vector_bytes)), p->wide);
+            p->share = round_up(one ? max(1, p->vectors) : max(least, min(fair, OWN_BYTES / vector_bytes)), p->wide);
         }
         p->copied_bytes = p->stage_chunks * q->rows * p->pitch * UNIT_BYTES;
         p->copied = !p->in_place && !q->split && (p->own ? p->share < p->vectors : (!p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES));

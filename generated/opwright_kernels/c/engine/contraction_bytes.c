@@ -321,9 +321,10 @@ int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers) {
     plan p;
     plan_of(&p, contraction, workers);
     const int64_t operands = copied_bytes(&contraction->left) + copied_bytes(&contraction->right) + OVER;
-    const few f = few_of(&p.q, p.left_zero, p.right_zero);
-    if (few_fits(&p.q))
+    if (few_fits(&p.q)) {
+        const few f = few_of(&p.q, p.left_zero, p.right_zero);
         return operands + max(1, workers) * few_worker_bytes(&f);
+    }
     return operands + runs_bytes(&p) + (p.alone ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
 }
 
