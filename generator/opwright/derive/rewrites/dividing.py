@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number
@@ -35,8 +36,17 @@ def divided_last(found: Program) -> Program:
         for divisor in divisors:
             total = Binary("/", total, divisor)
         summed = [letter for letter in part.letters if letter not in expr.names(part.target)]
-        parts += [sums, sums.of(part.target, "set", found.unless_empty(summed, total))]
+        parts += [sums, sums.of(part.target, "set", _unless_empty(found, summed, total))]
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts)) if len(parts) > len(found.parts) else found
+
+
+def _unless_empty(found: Program, letters: Iterable[str], total: Expr) -> Expr:
+    """A quotient of a sum, or 0 where there is no term. One product asks for all letters: axes may be merged then."""
+    counts = [_cells(found.letters[letter]) for letter in found.may_be_empty(letters)]
+    if not counts:
+        return total
+    cells = functools.reduce(functools.partial(Binary, "*"), counts)
+    return Call("select", (Binary(">", cells, Number(0)), total, Number(0)))
 
 
 def _undivided(found: Program, tree: Expr) -> tuple[Expr, list[Expr]]:
