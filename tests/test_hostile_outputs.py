@@ -17,7 +17,7 @@ from opwright.emit import render
 from opwright.errors import UsageError
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import ROOT
 from support.specs import MATRIX_PRODUCT, problems_of
 

@@ -7,7 +7,6 @@ one of tests/audit/pages, a published one where these are at hand, or a referenc
 from __future__ import annotations
 
 import functools
-import os
 import random
 import re
 from collections import Counter
@@ -23,11 +22,11 @@ from opwright.audit.finding import Finding
 from opwright.audit.forms import read
 from opwright.commands.audit import operation
 from opwright.project import find
+from support.draws import FULL
 
 OWN = ["upstream.md", "upstream_formats.md", "grid_tables.rst", "simple_tables.rst", "page.html"]
 DOCS = ROOT / "generated" / "opwright_kernels" / "docs"
 REFERENCES = sorted(path.name for path in DOCS.glob("conv*.md"))
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 SAMPLE, WORDS_OF_A_REFERENCE = (None, 200) if FULL else (12, 8)
 
 # What stands in a page, and other facts that may be put in its place.

@@ -6,7 +6,7 @@ import numpy as np
 import opwright_kernels as ok
 import pytest
 from opwright_kernels import _interface, _sharding, _split_calls
-from support.generated import rng
+from support.draws import rng
 from support.specs import FOLDER
 
 from bench import scaling

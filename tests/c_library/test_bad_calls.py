@@ -17,7 +17,7 @@ from opwright.oracle.validate import NUMPY
 from opwright_kernels._errors import Refusal
 from support.bad_calls import bad_calls, bad_outputs
 from support.c_library import CLibrary, Refused, Run, compiled
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.spec_calls import Caller
 from support.step_calls import StepCaller
 

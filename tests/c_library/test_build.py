@@ -17,7 +17,8 @@ from opwright.language.library import Library
 from opwright.project import Project
 from support.c_library import STRICT, CLibrary, Refused, Run, Tensor
 from support.compilers import every_compiler
-from support.generated import FULL, PACKAGE, rng
+from support.draws import FULL, rng
+from support.generated import PACKAGE
 from support.step_calls import StepCaller
 
 EXAMPLES = PACKAGE.parents[1] / "examples" / "c_library"

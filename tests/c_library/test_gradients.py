@@ -11,7 +11,7 @@ from opwright.language.library import Library
 from opwright.project import Project
 from support import spec_packages, step_verdicts
 from support.c_library import AsModule, CLibrary
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.spec_calls import Caller
 from support.step_calls import StepCaller
 

@@ -13,10 +13,10 @@ from opwright.oracle.run_steps import compute_steps
 from opwright_kernels import _schedules
 from support.c_library import CLibrary, Refused
 from support.capping import capped_at
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import ROOT, package
 from support.random_chains import ATTENTION
-from support.spec_packages import usable
+from support.spec_packages import quick_compiler, usable
 from support.step_calls import StepCaller
 
 from .test_build import needs, run
@@ -117,8 +117,9 @@ def test_kernels_of_the_library_agree_with_the_interpreter(tmp_path: Path) -> No
     arguments = ["--spec", str(spec), "--output", str(package)]
     assert cli.main(["generate", *arguments]) == 0
     assert cli.main(["export", str(source), "--c", *arguments]) == 0
-    run("cmake", "-S", source, "-B", tmp_path / "build", "-DOPWRIGHT_ISAS=portable", CC="gcc")
-    run("cmake", "--build", tmp_path / "build", "-j2")
+    with quick_compiler(tmp_path):
+        run("cmake", "-S", source, "-B", tmp_path / "build", "-DOPWRIGHT_ISAS=portable")
+        run("cmake", "--build", tmp_path / "build", "-j2")
     library = load(spec, tmp_path)
     built = CLibrary(next((tmp_path / "build").glob("*.so")), library)
     for op in library.ops:

@@ -20,7 +20,7 @@ from opwright.language.source import SpecInvalid
 from opwright.project import Project
 from opwright_kernels import TensorSpec, _interface
 from support.c_library import CCall, CLibrary, Error, Refused, Run, Shape, Tensor
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.spec_calls import Caller
 from support.step_calls import StepCaller
 

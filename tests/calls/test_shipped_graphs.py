@@ -14,7 +14,7 @@ from opwright.calls import graph_run
 from opwright.language.model import Op
 from opwright.load import load
 from opwright.oracle.validate import NUMPY
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.spec_packages import quick_compiler
 from support.specs import FOLDER
 from support.step_calls import StepCall, StepCaller

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 
 import pytest
 from support import formula_edits
+from support.draws import FULL
 from support.specs import OTHERS, problems_of, real_texts
 
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 PLACE = re.compile(r"[\w./<>-]+:\d+:\d+: [\w-]+: .+", re.DOTALL)
 
 

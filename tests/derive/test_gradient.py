@@ -17,7 +17,7 @@ from opwright.language.model import Op
 from opwright.language.spelling import spell
 from opwright.load import load_texts, load_with_gradients
 from opwright.oracle.slopes import disagreement, tied
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.random_programs import Programs
 from support.random_rewrites import Rewrites
 from support.specs import FOLDER

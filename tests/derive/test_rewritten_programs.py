@@ -13,7 +13,7 @@ from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from opwright.oracle import run_steps
 from opwright.oracle.run_steps import compute_steps
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.random_idioms import idioms
 from support.random_marks import Marks, cells
 from support.random_other_cells import steps_of_other_cells

@@ -11,7 +11,7 @@ import pytest
 from opwright.derive.phases import Staged, staged
 from opwright.language import expr
 from opwright.load import load_texts
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_verdicts import first_disagreement

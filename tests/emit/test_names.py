@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from opwright.load import load_texts
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.renaming import candidates, code, collisions, fresh, hostile
 
 DATA = Path(__file__).parents[1] / "data"

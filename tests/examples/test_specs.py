@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from opwright.language.library import Library
 from support import checkout
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import quick_compiler
 from support.step_verdicts import first_disagreement

@@ -23,7 +23,7 @@ import pytest
 from opwright.load import load
 from opwright_kernels import _sharding
 from support.calls import Rng
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.split_calls import splits, windowed
 from support.step_calls import StepCaller
@@ -34,6 +34,7 @@ import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 import opwright_kernels.dask as od  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("quickly")
 CONVOLVED = {"strides": [2, 1], "pads_begin": [1, 3], "pads_end": [2, 1], "dilations": [1, 2], "data_format": "NCX"}
 POOLED = {"kernel": [3, 2], "strides": [2, 1], "pads_begin": [1, 0], "pads_end": [1, 1], "data_format": "NCX"}
 

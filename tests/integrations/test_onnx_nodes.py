@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.spec_packages import quick_compiler
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.generated import FULL
+from support.draws import FULL
 from support.spec_packages import quick_compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -15,7 +15,7 @@ from opwright.language.model import Op
 from opwright.load import load, load_texts
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.slopes import doubled
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import quick_compiler
 from support.specs import FOLDER

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.generated import FULL
+from support.draws import FULL
 from support.spec_packages import quick_compiler
 
 pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -10,7 +10,7 @@ from typing import Any
 
 import opwright_kernels as ok
 import pytest
-from support.generated import FULL
+from support.draws import FULL
 from support.spec_packages import quick_compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import opwright_kernels
 import pytest
 from opwright_kernels import _isa, _operation, _scratch, _specialize
-from support.generated import FULL, rng
-from support.spec_packages import quick_compiler
+from support.draws import FULL, rng
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -74,10 +73,3 @@ def specialize(isa: str, request: pytest.FixtureRequest) -> Iterator[bool]:
     opwright_kernels.set_specialize(False)
     _specialize._libraries.update(before)
     _operation.forget()
-
-
-@pytest.fixture(scope="module")
-def quickly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Packages are compiled in half the time: see `quick_compiler`."""
-    with quick_compiler(tmp_path_factory.mktemp("compiler")):
-        yield

@@ -14,7 +14,7 @@ from opwright.oracle import interpret
 from opwright_kernels import _isa
 from support.call import Call
 from support.calls import describe, random_call
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.kernel_driver import build, check, isa_flags, packed, unpacked
 from support.package import package
 from support.random_specs import Draft, accepted, texts_of

@@ -16,7 +16,7 @@ from opwright.language.library import Library
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from opwright.oracle import prove
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import first_disagreement, instruction_set, quick_compiler, serving, usable
 

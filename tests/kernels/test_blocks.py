@@ -14,7 +14,7 @@ from opwright.emit.steps.blocks import blocks
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from support import random_chains
-from support.generated import FULL
+from support.draws import FULL
 from support.package import package
 from support.random_chains import ATTENTION, NARROWED, Chain
 from support.random_contractions import DTYPES

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from opwright.oracle.run_steps import compute_steps
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.random_byte_values import spec_of_bytes
 from support.spec_packages import instruction_set, quick_compiler, serving

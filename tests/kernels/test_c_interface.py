@@ -10,7 +10,8 @@ from pathlib import Path
 import opwright_kernels as ok
 import pytest
 from support.compilers import COMPILERS, ENTRIES, SOURCES, STRICT, compile_with, engine_names, every_compiler
-from support.generated import FULL, PACKAGE, rng
+from support.draws import FULL, rng
+from support.generated import PACKAGE
 
 # ConvTranspose of [1, 2] with [1, 10, 100], stride 2, once as a whole and once in three parts.
 PROGRAM = """

@@ -14,7 +14,7 @@ import opwright_kernels as kernels
 import pytest
 from opwright.derive.phases import staged
 from opwright.load import load_texts
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_verdicts import agree

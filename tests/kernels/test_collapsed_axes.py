@@ -13,7 +13,7 @@ import pytest
 from opwright.derive.collapsing import collapsible
 from opwright.language.library import Library
 from opwright.load import load_texts
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler
 from support.user_formulas import FORMULAS

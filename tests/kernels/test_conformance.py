@@ -20,7 +20,8 @@ from opwright.oracle import interpret
 from support import onednn_peer, rulings, torch_peer
 from support.call import Call
 from support.calls import Drawn, calls, describe, random_call
-from support.generated import FULL, attempt, check, rng, run, same, variant
+from support.draws import FULL, rng
+from support.generated import attempt, check, run, same, variant
 from support.huge_calls import huge_call
 from support.onednn_peer import Oracle
 from support.package import ROOT, SPEC

@@ -12,7 +12,7 @@ import pytest
 from opwright.language.expr import CONVERSIONS
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, usable
 

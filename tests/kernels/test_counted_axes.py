@@ -11,7 +11,7 @@ from opwright.derive.phases import staged
 from opwright.language.expr import Name
 from opwright.language.model import Op
 from opwright.load import load_texts
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import quick_compiler
 from support.step_verdicts import agree

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.call import Call
-from support.generated import check, rng, run
+from support.draws import rng
+from support.generated import check, run
 from support.rulings import DTYPES
 
 pytestmark = pytest.mark.usefixtures("isa")

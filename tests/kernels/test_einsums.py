@@ -4,7 +4,6 @@ instruction set, held against NumPy."""
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -12,13 +11,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 from support.capping import capped_at
+from support.draws import FULL
 from support.package import package
 from support.random_einsums import DTYPES, ROWS, Einsum, draw, einsum, inputs
 from support.spec_packages import usable
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 TURNED = ("ab->ba", "bca,bc->acb", "ba,dc->dcab", "abd,dba->dab")
 DIAGONALS = ("bii->b", "ii,ij->ij")
 LONE = ("aed,abd->ad",)  # sums of either factor alone, and then their product

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from opwright_kernels import _isa
-from support.generated import FULL, PACKAGE
+from support.draws import FULL
+from support.generated import PACKAGE
 
 TESTS = Path(__file__).parents[1]
 # Rows that are limited, widened and rounded, that functions and sums are made of, and that are chosen from: compiling

@@ -10,7 +10,7 @@ from pathlib import Path
 import opwright_kernels as ok
 import pytest
 from support.compilers import compile_with, engine_names
-from support.generated import FULL
+from support.draws import FULL
 
 ENGINE = Path(ok.__file__).parent / "c" / "engine"
 PROGRAM = Path(__file__).parents[1] / "support" / "contraction_driver.c"

@@ -11,7 +11,7 @@ import pytest
 from opwright.derive.rewrites.fitting import fitting
 from opwright.language.model import Op
 from support import random_fitting, random_strided_reads
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.step_calls import StepCaller
 from support.step_verdicts import disagreement, first_disagreement

@@ -3,7 +3,6 @@ bf16: random calls on every instruction set, held against the interpreter; and c
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -14,12 +13,12 @@ import pytest
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from support.capping import capped_at
+from support.draws import FULL
 from support.package import package
 from support.random_float_factors import Product, draw, inputs
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 RANDOM = 30 if FULL else 8
 CALLS = 12 if FULL else 5
 PLAIN = """op: Plain

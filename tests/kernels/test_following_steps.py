@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from opwright.derive.phases import staged
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_verdicts import first_disagreement

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from opwright.language.library import Library
 from opwright.language.model import Op
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_calls import StepCall, StepCaller

@@ -22,8 +22,8 @@ from opwright.language.functions import F32_ULPS
 from opwright_kernels import _engine, _isa, _step_kernels
 from support import functions
 from support.compilers import INCLUDE, STRICT, compile_with
+from support.draws import FULL
 from support.functions import BUILDS, CONTRACTED, EMULATED, UNARY, Build, Walk
-from support.generated import FULL
 
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "docs" / "functions.json"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -17,13 +16,13 @@ from opwright.language.model import Op
 from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.step_sample import Sample, samples
+from support.draws import FULL
 from support.package import package
 from support.random_programs import Programs
 from support.spec_packages import quick_compiler
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 REAL = np.random.default_rng(3)
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 PROGRAMS = 60 if FULL else 1
 # What the short form builds: sums, words, windows that scatter, optional inputs, several outputs.
 SHORT = ("gelu", "layer_norm", "max_pool", "reduce_sum", "soft_max")

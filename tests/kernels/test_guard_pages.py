@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from opwright_kernels import _isa
-from support.generated import FULL, PACKAGE
+from support.draws import FULL
+from support.generated import PACKAGE
 
 pytestmark = pytest.mark.hard
 TESTS = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ import opwright_kernels as ok
 import pytest
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving, usable
 from support.step_verdicts import first_disagreement

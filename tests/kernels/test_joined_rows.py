@@ -8,7 +8,7 @@ from types import ModuleType
 import ml_dtypes
 import numpy as np
 import pytest
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 
 pytestmark = pytest.mark.usefixtures("quickly")

@@ -9,7 +9,8 @@ import pytest
 from support import rulings
 from support.call import Call
 from support.calls import describe
-from support.generated import check, rng, run, same
+from support.draws import rng
+from support.generated import check, run, same
 from support.rulings import DTYPES
 
 PLAIN = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, usable
 

@@ -13,7 +13,7 @@ from opwright.derive.picking import gathers
 from opwright.language.model import Op
 from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from opwright.oracle.run_steps import compute_steps
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from opwright.derive.phases import staged
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import quick_compiler
 from support.step_verdicts import first_disagreement

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from opwright.oracle.run_steps import compute_steps
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.random_other_cells import steps_of_other_cells
 from support.spec_packages import quick_compiler

@@ -14,7 +14,7 @@ from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from support import reviewing
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 

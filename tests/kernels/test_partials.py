@@ -13,7 +13,7 @@ from opwright.emit.steps.kernels import step_unit
 from opwright.language.library import Library
 from opwright.oracle.dtypes import NUMPY
 from opwright.oracle.run_steps import compute_steps
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from opwright.oracle.run_steps import compute_steps
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.random_planes import spec_of_planes
 from support.spec_packages import instruction_set, quick_compiler, serving

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.random_idioms import idioms
 from support.spec_packages import instruction_set, quick_compiler, serving

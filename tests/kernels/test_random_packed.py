@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from opwright.language.model import Op
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import quick_compiler
 from support.step_verdicts import agree

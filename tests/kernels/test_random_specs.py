@@ -15,7 +15,7 @@ import pytest
 from opwright.check.declarations import OF_STEPS
 from opwright.language import model
 from opwright.load import load_texts
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.random_specs import Draft, Rng, accepted, draw, keys_of, texts_of
 from support.random_windows import form

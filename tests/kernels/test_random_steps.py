@@ -16,7 +16,7 @@ from opwright.language import dtypes, expr, model
 from opwright.language.model import Op
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.random_specs import Draft, accepted, keys_of, texts_of
 from support.random_steps import steps

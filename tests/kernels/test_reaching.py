@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -13,12 +12,12 @@ from opwright.derive.phases import staged
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from support.capping import capped_at
+from support.draws import FULL
 from support.package import package
 from support.random_reaching import draw, inputs
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 RANDOM = 40 if FULL else 10
 CALLS = 20 if FULL else 8
 Made = tuple[Library, ModuleType]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from opwright.derive.rewrites.as_steps import as_steps
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import first_disagreement, instruction_set, quick_compiler, serving
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.rulings import DTYPES
 from support.spec_packages import instruction_set, quick_compiler, usable

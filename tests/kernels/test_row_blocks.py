@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from opwright.derive.phases import block_of_tasks, staged
 from opwright.oracle.run_steps import compute_steps
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_verdicts import first_disagreement

@@ -14,7 +14,8 @@ import opwright_kernels as ok
 import pytest
 from support.call import Call
 from support.calls import random_call
-from support.generated import FULL, PACKAGE, attempt, rng
+from support.draws import FULL, rng
+from support.generated import PACKAGE, attempt
 from support.huge_calls import huge_call
 from support.kernel_driver import build, check, isa_flags, packed, with_kernels
 from support.rulings import DTYPES, OPERATIONS
@@ -86,7 +87,8 @@ def test_kernels_touch_only_their_arrays_write_every_cell_and_overflow_nowhere(
 SWEEP = f"""
 from support import rulings
 from support.calls import random_call
-from support.generated import rng, run, same
+from support.draws import rng
+from support.generated import run, same
 for number in range({600 if FULL else 200}):
     call = random_call(rng("perturbed", number))
     assert same(run(call), rulings.compute(call)), call

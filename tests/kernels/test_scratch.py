@@ -11,7 +11,7 @@ import opwright_kernels as ok
 import pytest
 from opwright_kernels import _isa
 from support.calls import FAMILY, Rng
-from support.generated import rng
+from support.draws import rng
 from support.rulings import DTYPES, OPERATIONS
 
 from bench import shapes

@@ -10,7 +10,7 @@ import opwright_kernels as ok
 import pytest
 from opwright.language.model import Op
 from opwright.load import load
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.spec_packages import quick_compiler
 from support.specs import FOLDER
 from support.step_verdicts import first_disagreement

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import opwright_kernels as kernels
 import pytest
-from support.generated import rng
+from support.draws import rng
 from support.rulings import DTYPES
 
 pytestmark = pytest.mark.usefixtures("isa")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.capping import capped_at, here
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.rulings import DTYPES
 

@@ -13,7 +13,8 @@ from opwright_kernels import _isa, _operation, _specialize
 from support import rulings
 from support.call import Call
 from support.calls import Rng, random_call
-from support.generated import FULL, rng, run, same
+from support.draws import FULL, rng
+from support.generated import run, same
 from support.rulings import DTYPES, OPERATIONS
 
 # Channels, groups, the kernel, its layout, and the literals that such a call gets whatever its extents are.

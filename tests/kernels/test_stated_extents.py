@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from opwright.language import expr
 from opwright.language.evaluate import evaluate
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_verdicts import first_disagreement

@@ -10,7 +10,7 @@ import pytest
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.reviewing import reviewed
 from support.spec_packages import quick_compiler

@@ -14,7 +14,7 @@ from opwright.load import load
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.validate_steps import validate_steps
 from support import onednn_peer
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.onednn_child import DTYPES
 from support.onednn_peer import Died, OneDnn, Unsupported
 from support.onednn_steps import answered

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +16,7 @@ from opwright.language.library import Library
 from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.step_sample import samples
+from support.draws import FULL
 from support.package import package
 from support.spec_packages import quick_compiler
 
@@ -33,7 +33,6 @@ def one_row(path: Path) -> str:
     return yaml.safe_dump({**spec, "dtypes": rows, "relations": []}, sort_keys=False)
 
 
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 NAMES = [path.stem for path in sorted(FOLDER.glob("*.yaml")) if "broadcast_as" in path.read_text(encoding="utf-8")]
 BUILT = [name for name in NAMES if FULL or name in ("add_backward", "mat_mul_backward")]
 STRETCHED = Path(__file__).parents[1] / "data" / "steps" / "stretched.yaml"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from opwright.derive.phases import staged
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.random_strided_reads import draw
 from support.step_verdicts import first_disagreement

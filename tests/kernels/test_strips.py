@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from opwright.derive.phases import staged
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.random_strips import spec_of_strips
 from support.spec_packages import quick_compiler

@@ -12,7 +12,7 @@ from opwright.emit.nodes import For, Stmt
 from opwright.emit.steps.kernels import step_unit
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.rulings import DTYPES
 from support.spec_packages import quick_compiler

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from opwright_kernels import _isa, _operation
 from support.calls import describe, random_call
-from support.generated import FULL, PACKAGE, rng, run
+from support.draws import FULL, rng
+from support.generated import PACKAGE, run
 from support.kernel_driver import build, check, isa_flags, packed, with_kernels
 from support.rulings import DTYPES, OPERATIONS
 
@@ -74,7 +75,8 @@ import sys, threading
 import numpy as np
 import opwright_kernels as ok
 from support.calls import random_call
-from support.generated import rng, run, function
+from support.draws import rng
+from support.generated import run, function
 from support import rulings
 from support.generated import same
 

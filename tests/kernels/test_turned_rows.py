@@ -6,7 +6,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.guarded import guarded
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from opwright.derive.phases import staged
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 

@@ -11,7 +11,7 @@ import pytest
 from opwright.derive.phases import staged
 from opwright.load import load_texts
 from opwright.oracle.validate import NUMPY
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_verdicts import first_disagreement

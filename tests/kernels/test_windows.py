@@ -14,7 +14,7 @@ from opwright.oracle.run_steps import compute_steps
 from support import random_convolutions, rulings
 from support.call import Call
 from support.capping import capped_at
-from support.generated import FULL
+from support.draws import FULL
 from support.package import package
 from support.random_contractions import DTYPES
 from support.random_convolutions import ROWS, SOLVED, Drawn

@@ -12,7 +12,7 @@ from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.slices import sliced
 from opwright.oracle.some_cells import some_cells
 from opwright.oracle.step_sample import samples
-from support.generated import FULL
+from support.draws import FULL
 from support.specs import FOLDER
 
 OPS = [op for op in load(FOLDER, FOLDER.parents[1]).ops if op.stepped]

@@ -17,7 +17,7 @@ from opwright.oracle.step_sample import samples
 from opwright.oracle.validate import validate
 from opwright_kernels import _sharding
 from support.calls import Rng
-from support.generated import FULL, rng
+from support.draws import FULL, rng
 from support.random_specs import draw, texts_of
 from support.random_steps import steps
 from support.specs import FOLDER

@@ -7,7 +7,7 @@ from itertools import islice
 from opwright.load import load_texts
 from opwright.oracle import sample_steps
 from opwright.oracle.step_sample import samples
-from support.generated import rng
+from support.draws import rng
 
 SCALED = """op: Scaled
 revision: 1

@@ -16,7 +16,7 @@ import opwright_kernels as ok
 import pytest
 from opwright_kernels import _build, _compiler, _isa, _load
 from opwright_kernels._units import Unit
-from support.generated import FULL
+from support.draws import FULL
 from support.units import PACKAGES, entries, make_unit
 
 pytestmark = [pytest.mark.hard, pytest.mark.usefixtures("cache")]

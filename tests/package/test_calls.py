@@ -13,7 +13,8 @@ import pytest
 from opwright_kernels import _operation
 from support import rulings
 from support.calls import Call, describe, random_call
-from support.generated import FULL, attempt, rng, run, same
+from support.draws import FULL, rng
+from support.generated import attempt, run, same
 from support.mutated_calls import mutated_call
 from support.one_call import BIAS, EXPECTED, LISTS, SHAPE, SRC, WEIGHTS, call, integers, interface
 from support.package import ROOT, package

@@ -11,7 +11,8 @@ import opwright_kernels as ok
 import pytest
 from opwright_kernels import _isa
 from support.calls import random_call
-from support.generated import PACKAGE, function, rng, run
+from support.draws import rng
+from support.generated import PACKAGE, function, run
 from support.one_call import BIAS, LISTS, SHAPE, SRC, WEIGHTS, interface
 from support.rulings import OPERATIONS
 

@@ -10,7 +10,8 @@ import opwright_kernels as ok
 import pytest
 from support import rulings
 from support.calls import Rng, random_call
-from support.generated import FULL, function, rng, run, same
+from support.draws import FULL, rng
+from support.generated import function, run, same
 from support.rulings import OPERATIONS
 
 pytestmark = pytest.mark.hard

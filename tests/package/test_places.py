@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from opwright.language.model import Op
-from support.generated import rng
+from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler
 from support.step_verdicts import first_disagreement

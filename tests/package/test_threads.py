@@ -15,7 +15,7 @@ import opwright_kernels
 import pytest
 from opwright_kernels import _threads
 from opwright_kernels._errors import Refusal
-from support.generated import FULL
+from support.draws import FULL
 
 PACKAGES = Path(opwright_kernels.__file__).parents[1]
 

@@ -16,7 +16,8 @@ import pytest
 from opwright_kernels import _operation, _threads
 from support import rulings
 from support.calls import describe, random_call
-from support.generated import PACKAGE, rng, run, same
+from support.draws import rng
+from support.generated import PACKAGE, run, same
 from support.one_call import EXPECTED, LISTS, SHAPE, call
 
 BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)

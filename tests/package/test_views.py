@@ -9,7 +9,7 @@ import numpy as np
 import opwright_kernels as ok
 import pytest
 from opwright_kernels import _remember, _steps
-from support.generated import rng
+from support.draws import rng
 
 Array = np.ndarray[Any, Any]
 Rng = np.random.Generator

@@ -22,7 +22,7 @@ from opwright.console import console
 from opwright.load import load_with_gradients
 from opwright.project import find
 from support.checkout import ROOT
-from support.generated import FULL
+from support.draws import FULL
 from support.specs import all_texts
 
 LENT = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]

@@ -3,7 +3,6 @@ judged by calls, signatures, structs of C, and tables of PyTorch, of ONNX and of
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -12,10 +11,9 @@ from opwright.derive.algebra.poly import NotPolynomial
 from opwright.language.source import SpecInvalid
 from opwright.review.evidence import ERROR
 from support import judged_edits, mutants, reviewing
-from support.generated import rng
+from support.draws import FULL, rng
 from support.spec_packages import quick_compiler
 
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 SETS = 40 if FULL else 2  # of edits in a part
 EDITS = 6 if FULL else 3  # of a set
 CALLS = 20 if FULL else 6

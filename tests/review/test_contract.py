@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from opwright.review import compare
 from opwright.review.edit import Edit
 from opwright.review.rules import RULES
 from support import mutants, pairs, reviewing, spots, structure_edits
+from support.draws import FULL
 
 OP = f"{reviewing.FOLDER}/conv_transpose.yaml"
 COMMON = f"{reviewing.FOLDER}/_common.yaml"
@@ -110,7 +110,6 @@ def test_a_name_that_callers_write_changes_the_hash(names: str):
     assert renamed(*names.split()) != hashed()
 
 
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 EDITS = 200 if FULL else 5  # of one set of specs
 SETS = [*(structure_edits.free(texts) for texts in pairs.bases()[:-1]), *spots.steps()]
 UNPROVEN = ("-changed", "-rewritten")  # rules that go by a proof, of which the hash has a smaller one

@@ -4,7 +4,6 @@ random calls."""
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -20,8 +19,8 @@ from opwright.review import compare
 from opwright.review.readings import Sides
 from opwright.review.rules import RULES
 from support import (
+    draws,
     formula_edits,
-    generated,
     harmless_breaks,
     pairs,
     random_steps,
@@ -30,11 +29,11 @@ from support import (
     step_edits,
     structure_edits,
 )
+from support.draws import FULL
 from support.harmless_breaks import broken, broken_steps
 from support.random_specs import accepted, texts_of
 from support.spec_packages import quick_compiler
 
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 EDITS = 4000 if FULL else 16
 STRUCTURES = 4000 if FULL else 40
 BATCH = 20 if FULL else 5  # edits of one set of specs
@@ -92,7 +91,7 @@ def test_no_edit_of_steps_that_is_called_harmless_breaks_a_call(part: int):
     wrong = []
     with reviewing.remembered():
         for turn in range(0, STEP_EDITS // PARTS, BATCH):
-            chance, rng = random.Random(seed := 1000 * part + turn), generated.rng("edits", part, turn)
+            chance, rng = random.Random(seed := 1000 * part + turn), draws.rng("edits", part, turn)
             texts = drawn(rng) if turn % (3 * BATCH) == BATCH else chance.choice([*step_edits.shipped(), *STEPS])
             base = load_texts(texts)
             for edits, after in step_edits.edits(texts, BATCH, chance):

@@ -5,13 +5,11 @@ A short run takes some pairs, the same every time; OPWRIGHT_SWEEP=full takes a t
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from opwright.language.source import SpecInvalid
 from support import pairs, reviewing
+from support.draws import FULL
 
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 PAIRS = 1000 if FULL else 24
 PARTS = 8  # tests that the pairs are spread over, so that the workers of pytest-xdist share them
 SETS = pairs.bases()

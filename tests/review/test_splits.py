@@ -16,7 +16,7 @@ from opwright.language.model import Op
 from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from support import judged_edits, mutants, reviewing, split_edits
-from support.generated import FULL
+from support.draws import FULL
 from support.random_idioms import idioms
 from support.specs import untied
 

@@ -21,7 +21,7 @@ import numpy as np
 from opwright.load import load_with_gradients
 
 from .c_library import CCall, CLibrary, Error, Memory, Refused, Run, Several, Shape, Tensor
-from .generated import rng
+from .draws import rng
 from .spec_calls import Caller
 from .specs import FOLDER
 from .step_calls import StepCaller

@@ -5,7 +5,6 @@ In: a `Call`. Out: what the package makes of it; `check` compares it with the ru
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ import opwright_kernels as ok
 
 from . import rulings
 from .call import Call
-from .calls import Rng, describe
+from .calls import describe
 
 PACKAGE = Path(ok.__file__).parent
-FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 
 
 def function(op: str) -> str:
@@ -42,14 +40,6 @@ def attempt(call: Call, **options: Any) -> Any:
 def variant(call: Call) -> ok.VariantInfo:
     """The kernel that the package chooses."""
     return ok.explain(call.op, *call.inputs, **call.attributes).variant
-
-
-def rng(*seed: object) -> Rng:
-    """A generator that every run of a test repeats: its seed is spelt in words and numbers.
-
-    OPWRIGHT_SEED=word draws other cases than those of every day.
-    """
-    return np.random.default_rng(list((repr(seed) + os.environ.get("OPWRIGHT_SEED", "")).encode()))
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:

@@ -17,7 +17,8 @@ from opwright_kernels import _scratch
 
 from . import rulings
 from .calls import describe, random_call
-from .generated import rng, run, same
+from .draws import rng
+from .generated import run, same
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)

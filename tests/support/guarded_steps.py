@@ -19,7 +19,7 @@ from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.validate_steps import validate_steps
 
 from . import random_byte_windows, random_contractions, random_convolutions
-from .generated import rng
+from .draws import rng
 from .guarded import Guarded, guarded
 from .package import package
 from .random_specs import accepted, texts_of

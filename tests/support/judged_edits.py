@@ -23,7 +23,7 @@ from opwright.review.tree import exact
 from opwright.review.witness import witnessed
 
 from . import artefacts, checkout, harmless_breaks, mutants, reviewing, step_edits, structure_edits, table_edits
-from .generated import Rng
+from .calls import Rng
 
 TIES = ("equals", "adjoint", "gradient", "gradient_of")
 # The areas of rules that account for a changed table.

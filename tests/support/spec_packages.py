@@ -20,7 +20,7 @@ from opwright.language import expr
 from opwright.language.model import Op
 from opwright.oracle import interpret
 
-from .generated import FULL, rng
+from .draws import FULL, rng
 from .spec_calls import Caller, Drawn, Rng
 
 # A compiler that takes the least time: what is tested here is whether values are right. It says of itself that it is
@@ -40,7 +40,7 @@ for word do
   case $last in -I) folder=${folder:-$word} ;; -c) file=$word ;; esac
   last=$word
 done
-if [ -n "$HEADERS" ] && [ -n "$file" ] && grep -q '^#include "opwright_rows.h"' "$file"; then
+if [ -n "$HEADERS" ] && [ -n "$file" ] && [ -n "$folder" ] && grep -q '^#include "opwright_rows.h"' "$file"; then
   header=$HEADERS/$({ echo "$flags"; cat "$folder"/*.h; } | cksum | tr ' ' -).h
   if [ ! -e "$header.gch" ]; then
     echo '#include "opwright_rows.h"' > "$header"

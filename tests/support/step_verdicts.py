@@ -14,7 +14,7 @@ from opwright.language.model import Op
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.validate import NUMPY
 
-from .generated import rng
+from .draws import rng
 from .spec_packages import instruction_set, serving
 from .step_calls import Rng, StepCall, StepCaller
 

@@ -24,7 +24,7 @@ from opwright.load import load_with_gradients
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import torch_calls
-from .generated import rng as seeded
+from .draws import rng as seeded
 from .specs import FOLDER
 
 Change = Callable[[Any, np.random.Generator], Any]
