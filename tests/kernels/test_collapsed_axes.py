@@ -19,6 +19,7 @@ from support.spec_packages import instruction_set, quick_compiler
 from support.user_formulas import FORMULAS
 
 SPEC = (Path(__file__).parents[1] / "data" / "formulas" / "centred_filters.yaml").read_text()
+NEXT = "\n    - "
 # The sizes that each use does not tell apart.
 USES = {
     "y[c, h, w] = x[c, h, w] / max(abs(x[c, h, w]), 1)": ("C", "H", "W"),
@@ -28,6 +29,8 @@ USES = {
     "y[c, h, w] = x[c, h, w] / H + number(w)": (),
     "y[c, h, w] = x[c, h, (w + 1) % W]": ("C", "H"),
     "y[c, h, w] = x[c, h, 0]": ("C", "H"),
+    "m[c] += x[c, h, w] / (H * W); y[c, h, w] = x[c, h, w] - m[c]": ("H", "W"),
+    "m[c] += x[c, h, w] / H / W; y[c, h, w] = x[c, h, w] - m[c]": (),
 }
 
 
@@ -86,14 +89,14 @@ def test_sizes_that_a_step_tells_apart_stay_apart(use: str) -> None:
 op: Used
 revision: 1
 summary: Cells.
-dims: {{c: {{symbol: C}}, h: {{symbol: H, min: 1}}, w: {{symbol: W, min: 1}}}}
+dims: {{c: {{symbol: C}}, h: {{symbol: H}}, w: {{symbol: W}}}}
 inputs: [{{name: x, dims: {{C: C, H: H, W: W}}}}]
 outputs: [{{name: y, dims: {{C: C, H: H, W: W}}}}]
 dtypes: [{{x: f32, y: f32, accumulate: f32}}]
 semantics:
   ranges: {{c: C, h: H, w: W}}
   steps:
-    - {use}
+    - {use.replace("; ", NEXT)}
 """
     (op,) = load_texts({"used.yaml": text}).ops
     chains = [chain.sizes for chain in collapsible(op)]

@@ -41,7 +41,7 @@ quickly = settings(deadline=None, suppress_health_check=list(HealthCheck))
 # Against the witnesses
 
 
-@settings(quickly, max_examples=10_000 if FULL else 500)
+@settings(quickly, max_examples=10_000 if FULL else 300)
 @given(calls())
 def test_random_calls_give_what_the_rulings_give(drawn: Drawn) -> None:
     check(drawn.call)
