@@ -76,7 +76,7 @@ def arguments(random: Rng, solve: str, dtype: str, problem: str) -> tuple[tuple[
 @pytest.mark.parametrize("solve", SOLVES)
 def test_random_shapes_give_the_same_bits_with_constants(solve: str, dtype: str, problem: str) -> None:
     random = rng(solve, dtype, problem)
-    number, specialized = 40 if FULL else 5, 0
+    number, specialized = 40 if FULL else 3, 0
     for _ in range(number):
         inputs, attributes = arguments(random, solve, dtype, problem)
         function = getattr(ok, SOLVES[solve])
