@@ -41,7 +41,10 @@ def divided_last(found: Program) -> Program:
 
 
 def _unless_empty(found: Program, letters: Iterable[str], total: Expr) -> Expr:
-    """A quotient of a sum, or 0 where there is no term. One product asks for all letters: axes may be merged then."""
+    """A quotient of a sum, or 0 where there is no term. One product asks for all letters: axes may be merged then.
+
+    It does not overflow, as the sum has a term for each of what it counts.
+    """
     counts = [_cells(found.letters[letter]) for letter in found.may_be_empty(letters)]
     if not counts:
         return total
