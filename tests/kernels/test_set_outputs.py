@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import ml_dtypes
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from opwright.derive.phases import staged
 from opwright.load import load_texts
+from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, quick_compiler, serving
@@ -187,3 +189,25 @@ def test_a_letter_may_walk_two_axes_of_an_output(tmp_path: Path) -> None:
             one, other = module.diagonal(x, threads=2)
             assert np.array_equal(one, wanted)
             assert np.array_equal(other, wanted[..., ::-1])
+
+
+BEHIND = """op: Behind
+revision: 1
+summary: Pieces one behind the other, of which one is added to what a step before them adds.
+dims: {k: {symbol: K}, l: {symbol: L}, m: {symbol: M}}
+inputs: [{name: a, dims: {A: K}}, {name: b, dims: {A: L}}, {name: c, dims: {A: M}}, {name: d, dims: {A: K}}]
+outputs: [{name: y, dims: {A: 'max(K + L + M, K + 1)'}}]
+dtypes: [{a: f32, b: f32, c: f32, d: f32, y: f32, accumulate: f32}]
+semantics:
+  ranges: {k: K, l: L, m: M}
+  steps: ["y[1 + k] += d[k]", "y[k] = a[k]", "y[K + l] = b[l]", "y[K + L + m] += c[m]"]
+"""
+
+
+def test_a_piece_between_others_may_have_no_cells(tmp_path: Path) -> None:
+    """Steps were taken to write apart from each other because a third one was taken to write at least one cell."""
+    with quick_compiler(tmp_path):
+        library, module = package({"behind.yaml": BEHIND}, tmp_path, "behind_package")
+        for sizes in itertools.product((0, 1, 5), (0, 1, 2), (0, 1, 3)):
+            given = [np.arange(1, n + 1, dtype=np.float32) for n in (*sizes, sizes[0])]
+            assert (module.behind(*given) == compute_steps(library.ops[0], given, {})["y"]).all(), sizes

@@ -141,7 +141,8 @@ def never_negative(tree: Expr, sizes: Sizes, extents: Mapping[str, Expr]) -> boo
     """Whether an integer is at least 0 in every call, for all values of its letters."""
     if isinstance(tree, Call) and tree.function == "floor" and isinstance(quotient := tree.arguments[0], Binary):
         return quotient.op == "/" and never_negative(quotient.left, sizes, extents)
-    proof = _Proof(sizes, extents)
+    # A letter has a value where it stands: of those that do not, a call may have none.
+    proof = _Proof(sizes, {letter: extents[letter] for letter in extents if letter in expr.names(tree)})
     try:
         return all(map(proof.some, proof.clauses(tree)))
     except NotPolynomial:
