@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import opwright_kernels
 import pytest
 from opwright_kernels import _isa, _operation, _scratch, _specialize
-from support.draws import FULL, rng
+from support.draws import FULL, best_and_another
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -27,12 +27,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             short = None if FULL else item.get_closest_marker("short")
             if (isa.name, dtype) not in kernels or (short and dtype not in short.kwargs.get(isa.name, (dtype,))):
                 continue
-        if FULL or isa is None or getattr(isa, "name", isa) not in USABLE:
+        if isa is None or getattr(isa, "name", isa) not in USABLE:
             kept.add(item.nodeid)
         else:
             alike.setdefault(item.nodeid.replace(getattr(isa, "name", isa), "", 1), []).append(item)
     for name, (*others, best) in alike.items():
-        kept |= {best.nodeid, *(others and [others[int(rng(name).integers(len(others)))].nodeid])}
+        kept |= {item.nodeid for item in best_and_another(name, [best, *others])}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = [item for item in items if item.nodeid in kept]
 

@@ -6,8 +6,12 @@ In: the environment. Out: whether it is a full sweep, and random generators.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 FULL = os.environ.get("OPWRIGHT_SWEEP") == "full"
 
@@ -18,3 +22,9 @@ def rng(*seed: object) -> np.random.Generator:
     OPWRIGHT_SEED=word draws other cases than those of every day.
     """
     return np.random.default_rng(list((repr(seed) + os.environ.get("OPWRIGHT_SEED", "")).encode()))
+
+
+def best_and_another(name: str, found: Sequence[T]) -> list[T]:
+    """The first of some, which is the best, and another that is drawn by name; all of them in a full sweep."""
+    best, *others = found
+    return [best, *(others if FULL or not others else [others[int(rng(name).integers(len(others)))]])]

@@ -20,7 +20,7 @@ from opwright.language import expr
 from opwright.language.model import Op
 from opwright.oracle import interpret
 
-from .draws import FULL, rng
+from .draws import best_and_another
 from .spec_calls import Caller, Drawn, Rng
 
 # A compiler that takes the least time: what is tested here is whether values are right. It says of itself that it is
@@ -103,8 +103,7 @@ def serving(module: ModuleType, op: Op) -> list[str]:
     A short run has that one and another, drawn for each operation.
     """
     served = {variant.isa for variant in module.variants(op.op)}
-    best, *others = [isa for isa in usable(module) if isa in served]
-    return [best, *(others if FULL or not others else [others[int(rng(op.op).integers(len(others)))]])]
+    return best_and_another(op.op, [isa for isa in usable(module) if isa in served])
 
 
 def usable(module: ModuleType) -> list[str]:

@@ -61,10 +61,9 @@ def _between(found: Program, number: int, axis: Axis, writers: Sequence[Part]) -
     if known is None:
         return None
     left, whole = known
-    extents = {letter.name: letter.extent for letter in found.letters.values()}
 
     def never_before(one: Poly, other: Poly) -> bool:
-        return never_negative(spelled(one - other), found.sizes, extents)
+        return never_negative(spelled(one - other), found.sizes, {})
 
     gaps, end = list[tuple[Poly, Poly]](), ZERO
     while left:

@@ -220,10 +220,8 @@ def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]
             if not _writes(phase, array.name):
                 cells.append("0")
                 continue
-            elements, array = (
-                Elements(op, op.dtypes[0], own_staged, phase, letter),
-                own_staged.program.arrays[array.name],
-            )
+            elements = Elements(op, op.dtypes[0], own_staged, phase, letter)
+            array = own_staged.program.arrays[array.name]
             own = elements.own_axes(array)
             axes = [axis for n, axis in enumerate(array.axes) if n not in own and axis.kind != "ones"]
             lanes = expr.Number(elements.cells_of_lanes() if letter in own.values() else 1)
