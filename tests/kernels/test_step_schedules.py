@@ -262,6 +262,44 @@ def test_lanes_do_not_go_along_blocks_of_channels_that_become_planes(tmp_path: P
     assert (made.blocked(x) == x.transpose(0, 1, 3, 2).reshape(2, 48, 37)).all()
 
 
+MIDDLE = """
+op: Middle
+revision: 1
+summary: Shares of the cells along the middle axis, and those so far.
+dims: {before: B, cells: C, after: A}
+inputs:
+  - {name: src, dims: {B: B, C: C, A: A}, summary: The numbers.}
+outputs:
+  - {name: shares, dims: {B: B, C: C, A: A}, summary: The shares.}
+  - {name: sums, dims: {B: B, C: C, A: A}, summary: The sum of the cells so far.}
+dtypes:
+  - {src: bf16, shares: f32, sums: bf16, accumulate: f32}
+semantics:
+  ranges: {b: B, c: C, k: C, a: A}
+  steps:
+    - total[b, a] += abs(src[b, c, a]) + 1
+    - shares[b, c, a] = src[b, c, a] / total[b, a]
+    - {do: "sums[b, c, a] += src[b, k, a]", where: [k <= c]}
+"""
+
+
+def test_lanes_go_along_rows_whose_cells_lie_few_cells_apart(tmp_path: Path) -> None:
+    """Where the last axis has too few cells; running sums are those of several such rows at once."""
+    with quick_compiler(tmp_path):
+        _, made = package({"middle.yaml": MIDDLE}, tmp_path, "middle_package")
+    for cells, after in ((37, 3), (16, 15), (130, 1), (7, 5), (40, 16)):
+        x = np.random.default_rng(cells).integers(-2, 3, (9, cells, after)).astype(ml_dtypes.bfloat16)
+        lanes = {*re.findall(r"lanes along (\w+):", str(made.explain("middle", x)))}
+        assert lanes == ({"c"} if after < 16 else {"a"}), (cells, after)
+        wide = x.astype(np.float32)
+        shares, sums = made.middle(x, threads=2)
+        assert (shares == wide / (abs(wide) + 1).sum(1, keepdims=True)).all()
+        assert (sums == wide.cumsum(1).astype(ml_dtypes.bfloat16)).all()
+    code = next((tmp_path / "middle_package" / "c").glob("middle_*.c")).read_text()
+    assert "opwright_running_sum_f32(" in code
+    assert "_of_[tasks_ - 1] ==" not in code  # rows of the group's own follow one another whatever its tasks
+
+
 @pytest.mark.parametrize("shape", [(2, 3, 5, 5000), (1, 1, 17, 40), (3, 7, 1, 4097), (2, 1, 1, 3)])
 def test_parts_begin_and_end_anywhere_in_a_run_of_tasks(shape: tuple[int, ...]) -> None:
     generator = np.random.default_rng(sum(shape))

@@ -19,7 +19,7 @@ from ..language.expr import Binary, Expr, Name, Number, Read
 from ..language.model import Op, Tensor
 from ..memo import memoised
 from .contraction import Contraction, over_pairs
-from .lanes import lane_letters, view_letters
+from .lanes import lane_letters, row_letters, view_letters
 from .narrow import narrow
 from .picking import conditioned, looked_up, picked
 from .program import Array, Part, Program
@@ -190,7 +190,10 @@ def _with_lanes(op: Op, found: Program, phase: Phase) -> Phase:
     """A phase with the letters that its lanes may run along."""
     lanes = lane_letters(op, found, phase.parts, phase.own)
     whole = phase.contraction or phase.copies or phase.finishes
-    views = () if whole or block_of_tasks(found, phase) else view_letters(found, phase.parts, phase.own, lanes)
+    if whole or block_of_tasks(found, phase):
+        return dataclasses.replace(phase, lanes=lanes)
+    lanes = (*lanes, *row_letters(found, phase.parts, phase.own, lanes))
+    views = view_letters(found, phase.parts, phase.own, lanes)
     return dataclasses.replace(phase, lanes=(*lanes, *views), views=views)
 
 

@@ -7,7 +7,7 @@ row, for each task of a group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,7 +100,10 @@ def in_groups(found: Grouped, first: Expr, end: Expr) -> list[Stmt]:
     last = Binary("-", COUNT, ONE)
     begin, past = (Index(Name(f"{found.letter}_of_"), at) for at in (ZERO, last))
     follow = Binary("==", past, Binary("+", begin, last)) if found.letter in places else None
-    loops = [stmt for body in bodies for stmt in _in_two(body, found) or _of_group(*_in_one_call(body, found), follow)]
+    known = {f"{one.name}_of_" for one in begins}
+    loops = list[Stmt]()
+    for body in bodies:
+        loops += _in_two(body, found) or _of_group(*_in_one_call(body, found), follow, known)
     return [*_before(found), For("task_", first, end, (count, *arrays, *loops), step=GROUP)]
 
 
@@ -187,20 +190,25 @@ def _needed(known: Sequence[Stmt], body: Sequence[Stmt]) -> list[Stmt]:
     return needed
 
 
-def _of_group(body: Sequence[Stmt], after: Sequence[Stmt], follow: Expr | None) -> list[Stmt]:
-    """The loop over the tasks of a group; a call that sums up a row of a task takes rows that follow one another."""
+def _of_group(body: Sequence[Stmt], after: Sequence[Stmt], follow: Expr | None, known: Set[str]) -> list[Stmt]:
+    """The loop over the tasks of a group; a call that sums up a row of a task takes rows that follow one another.
+
+    So do those of tasks that `follow`, and rows in room of the group's own, which know nothing of their tasks.
+    """
     loop: Stmt = For(TASK.name, ZERO, COUNT, tuple(body))
     whole = body[0] if body and len(body) == (2 if isinstance(body[0], If) else 1) else None
     first = whole.body[0] if isinstance(whole, If) else whole
     call = first.call if isinstance(first, Do) else None
-    if follow is None or not isinstance(call, Call) or not _of_rows(call.function) or call.arguments[1] == ZERO:
+    if not isinstance(call, Call) or not _of_rows(call.function) or call.arguments[1] == ZERO:
         return [loop, *after]
+    tests = [whole.condition] if isinstance(whole, If) else []
+    if nodes.names(call) & known:
+        if follow is None:
+            return [loop, *after]
+        tests.append(follow)
     row, pitch, cells, _, *others = (placed(one, {TASK.name: ZERO}) for one in call.arguments)
-    together = both([whole.condition, follow] if isinstance(whole, If) else [follow])
-    return [
-        If(together, (Do(Call(call.function, (row, pitch, cells, COUNT, *others))),)),
-        If(Unary("!", together), (loop,)),
-    ]
+    several, together = Do(Call(call.function, (row, pitch, cells, COUNT, *others))), both(tests)
+    return [If(together, (several,)), If(Unary("!", together), (loop,))] if tests else [several]
 
 
 def _of_rows(function: str) -> bool:
