@@ -50,6 +50,7 @@ class Case:
     turned: bool
     matrix: Callable[[Any, Any, Any], tuple[Any, Any]]  # of a, the numbers of rows, and those of terms
     parts: int = 1  # of the result's last axis: cells for the product, then for its negative
+    beside: bool = False  # whether rows are the result's last axis
 
 
 def drawn(number: int) -> Case:
@@ -75,6 +76,18 @@ def drawn(number: int) -> Case:
 
 
 def others() -> Iterator[Case]:
+    yield Case(
+        "Beside",
+        SPEC.format(
+            op="Beside",
+            a="B: B, I: I, J: J",
+            y="B: B, N: N, I: I",
+            steps='    - {do: "y[g, n, i] += a[g, i, j] * b[g, j, n]", where: [j < i]}',
+        ),
+        False,
+        lambda a, i, j: (a, j >= i),
+        beside=True,
+    )
     around = "    - y[g, i, n] += a[g, (i - j) % I] * b[g, j, n]"
     yield Case(
         "Around",
@@ -101,6 +114,15 @@ def test_they_are_contractions(case: Case) -> None:
     assert any(phase.contraction is not None for phase in staged(op).phases)
 
 
+def test_sums_are_looked_at_along_the_last_axis() -> None:
+    """Lanes go along it: other rows would leave out none."""
+    for case in CASES:
+        program = staged(load_texts({"case.yaml": case.text}).ops[0]).program
+        found = [array for name, array in program.arrays.items() if name.startswith("unsure")]
+        assert all(["g", "n" if case.beside else "i"] == [axis.name for axis in array.axes] for array in found)
+        assert found or "where" not in case.text
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     texts = {f"{case.op.lower()}.yaml": case.text for case in CASES}
@@ -125,7 +147,7 @@ def expected(case: Case, a: Any, b: Any) -> Any:
     matrix, left_out = case.matrix(wide, np.arange(rows)[:, None], np.arange(right.shape[1]))
     terms = matrix[..., None] * right[:, None]
     terms = np.where(np.broadcast_to(left_out, terms.shape[1:3])[None, ..., None], 0, terms)
-    total = terms.sum(2)
+    total = terms.sum(2).swapaxes(1, 1 + case.beside)
     return total if case.parts == 1 else np.stack([total, 2 * total], -1)
 
 

@@ -51,7 +51,6 @@ enum {
                                // to 0.9 of the time, 4096x16x64 0.9 (bf16) and 1.1, 100000x16x16 2 to 4 times (AMD Zen 4, gcc 12.2)
     TURNED_STEP = 800,         // bytes between terms of left, maximum, of which tiles read rows side by side in place: 100x50x3000 0.79
                                // of the time of copies, 197x50x1000 0.88, 31x33x5000 0.93; 247x197x333 1.05 (AMD Zen 3, gcc 12.2, f32)
-    TURNED_ROWS = 64,          // of sums that are transposed at a time
     SPLIT_BYTES = 512 << 10,   // of floats in parts, which a task copies for itself: registers read them from the second-level cache
     AHEAD = 16,                // terms that are prefetched before they are packed,
     AHEAD_LINES = 4,           // and lines of each column, where terms are contiguous
@@ -350,28 +349,6 @@ static void pack_right(const plan *p, const elem *right, int64_t chunk, int64_t 
     }
 }
 
-// Sums of rows that are neighbours in out: turned, so that whole lines are written.
-static void put_turned(const opwright_contraction *q, const sink *put, const real *sums, int64_t pitch, int64_t rows,
-                       int64_t columns, int64_t worker) {
-    opwright_contraction turned = *q;
-    exchange(&turned);
-    real lines[LANES][TURNED_ROWS];
-    for (int64_t m = 0; m < rows; m += TURNED_ROWS)
-        for (int64_t n = 0; n < columns; n += LANES) {
-            const int64_t count = min(TURNED_ROWS, rows - m);
-            for (int64_t i = 0; i < count; i += LANES) {
-                vec x[LANES];
-                UNROLL for (int64_t l = 0; l < LANES; l++)
-                    x[l] = vec_load(sums + min(m + i + l, rows - 1) * pitch + n);
-                vec_transpose(x);
-                UNROLL for (int64_t l = 0; l < LANES; l++)
-                    vec_store(lines[l] + i, x[l]);
-            }
-            for (int64_t l = 0; l < min(LANES, columns - n); l++)
-                put_sums(&turned, put, m + (n + l) * q->out_column, lines[l], count, worker);
-        }
-}
-
 // Whether tiles store sums to out themselves.
 static bool stores(const opwright_contraction *q) { return q->out_column == 1 && !q->finished; }
 
@@ -482,6 +459,7 @@ static void put_rest(const plan *p, const call *c, real *sums, sink put, int64_t
                      int64_t count, int64_t worker) {
     const opwright_contraction *q = &p->q;
     const int64_t rows = tile_row(p, last) - tile_row(p, tile), lanes = q->columns - (c->first_vector + first) * LANES;
+    const int64_t pitch = p->share * LANES;
     int64_t stored = 0; // vectors that tiles have stored
     put = sink_of(p, c, put, tile, first);
     while (stores(q) && stored < count && lanes >= (stored + panel_width(p, stored, count)) * LANES)
@@ -489,11 +467,10 @@ static void put_rest(const plan *p, const call *c, real *sums, sink put, int64_t
     if (q->finished && q->out_column == 1 && q->out_row == q->columns && c->first_vector + first == 0 && lanes <= count * LANES &&
         q->columns <= TOGETHER)
         put_together(p, sums, &put, rows, worker);
-    else if (stored < count && q->out_column != 1 && q->out_row == 1 && rows >= LANES)
-        put_turned(q, &put, sums, p->share * LANES, rows, min(lanes, count * LANES), worker);
-    else if (stored < count)
-        for (int64_t m = overlaps(p, c, first, count) ? tile_row(p, last - 1) - tile_row(p, tile) : 0, i = stored * LANES; m < rows; m++)
-            put_sums(q, &put, m * q->out_row + i * q->out_column, sums + m * p->share * LANES + i, min(lanes, count * LANES) - i, worker);
+    else if (stored < count) {
+        const int64_t m = overlaps(p, c, first, count) ? tile_row(p, last - 1) - tile_row(p, tile) : 0, i = stored * LANES;
+        put_rows(q, &put, m * q->out_row + i * q->out_column, sums + m * pitch + i, pitch, rows - m, min(lanes, count * LANES) - i, worker);
+    }
 }
 
 static int64_t worker_bytes(const plan *p) {

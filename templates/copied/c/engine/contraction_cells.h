@@ -10,6 +10,12 @@
 #include "lines.h"
 #endif
 
+enum {
+    TURNED_ROWS = 64, // of sums that are transposed at a time
+    TURNED_LEAST = 4, // rows and columns of which some are: 4000x333 to 10 columns with a bias f32 0.58 of the time, f64 0.83,
+                      // 300 products of 9x70 by 64 terms f32 0.85, bf16 0.72, of 5 rows 0.9 (Intel Xeon, gcc 12.2)
+};
+
 // The bytes of a cell of out.
 static inline int64_t cell_size(const opwright_contraction *q) {
 #if defined(OPWRIGHT_BYTES)
@@ -92,6 +98,40 @@ static inline void put_sums(const opwright_contraction *q, const sink *s, int64_
     else
         for (int64_t i = 0; i < count; i++)
             s->finish(s->context, s->first + at + i * q->out_column, 1, sums + i, worker);
+}
+
+// Sums of rows that are neighbours in out: turned, so that whole lines are written. Where these follow one another, as many
+// as are turned at a time are one line.
+static void put_turned(const opwright_contraction *q, const sink *s, int64_t at, const real *sums, int64_t pitch, int64_t rows,
+                       int64_t columns, int64_t worker) {
+    opwright_contraction turned = *q;
+    exchange(&turned);
+    real cells[LANES * TURNED_ROWS];
+    for (int64_t m = 0; m < rows; m += TURNED_ROWS)
+        for (int64_t n = 0; n < columns; n += LANES) {
+            const int64_t count = min(TURNED_ROWS, rows - m), lines = min(LANES, columns - n);
+            for (int64_t i = 0; i < count; i += LANES) {
+                vec x[LANES];
+                UNROLL for (int64_t l = 0; l < LANES; l++)
+                    x[l] = vec_load(sums + min(m + i + l, rows - 1) * pitch + n);
+                vec_transpose(x);
+                UNROLL for (int64_t l = 0; l < LANES; l++)
+                    vec_store_part(cells + l * count + i, x[l], min(LANES, count - i));
+            }
+            const bool one = q->out_column == count;
+            for (int64_t l = 0; l < (one ? 1 : lines); l++)
+                put_sums(&turned, s, at + m + (n + l) * q->out_column, cells + l * count, one ? lines * count : count, worker);
+        }
+}
+
+// Sums of `rows` rows, `pitch` apart, of `columns` columns each.
+static void put_rows(const opwright_contraction *q, const sink *s, int64_t at, const real *sums, int64_t pitch, int64_t rows,
+                     int64_t columns, int64_t worker) {
+    if (q->out_column != 1 && q->out_row == 1 && rows >= TURNED_LEAST && columns >= TURNED_LEAST)
+        put_turned(q, s, at, sums, pitch, rows, columns, worker);
+    else
+        for (int64_t m = 0; m < rows; m++)
+            put_sums(q, s, at + m * q->out_row, sums + m * pitch, columns, worker);
 }
 #endif
 

@@ -178,8 +178,7 @@ static void few_task(const void *context, int64_t task, int64_t worker) {
             FEW_BESIDE[q->rows](q, right, count, terms, sums);
         } else
             few_laned_rows(q, right, count, rows, pitch, sums, q->rows);
-        for (int64_t r = 0; r < q->rows; r++)
-            put_sums(q, &f->out, out_at_ + r * q->out_row + n * q->out_column, sums + r * FEW_COLUMNS, count, worker);
+        put_rows(q, &f->out, out_at_ + n * q->out_column, sums, FEW_COLUMNS, q->rows, count, worker);
     }
 }
 
