@@ -125,7 +125,9 @@ def cuts(random: Rng, extent: int, most: int) -> tuple[int, ...]:
 def test_random_calls_in_random_chunks_give_what_one_call_gives_and_every_error_names_a_rechunk_that_helps():
     random, split, folder = rng("chunks"), 0, Path("spec/onednn_graph").resolve()
     dask.config.set(scheduler="synchronous")
-    for op in (op for op in load(folder, folder.parents[1]).ops if op.stepped):
+    stepped = [op for op in load(folder, folder.parents[1]).ops if op.stepped]
+    for at in random.permutation(len(stepped))[: None if FULL else len(stepped) // 2]:
+        op = stepped[at]
         for call in StepCaller(op, random, 1).legal(20 if FULL else 2):
             given: list[Any] = []
             for info, own in zip(ok._OPERATIONS[op.function].inputs, call.inputs, strict=True):
@@ -145,7 +147,7 @@ def test_random_calls_in_random_chunks_give_what_one_call_gives_and_every_error_
                 np.testing.assert_allclose(  # sums of split letters are rounded in another order
                     found.astype("f8"), wanted.astype("f8"), rtol=1e-5, atol=1e-6, err_msg=f"{op.op} {call}"
                 )
-    assert split > (500 if FULL else 50), split
+    assert split > (500 if FULL else 25), split
 
 
 def test_chunks_of_any_sizes_give_what_one_call_gives():

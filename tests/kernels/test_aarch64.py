@@ -31,7 +31,7 @@ def test_the_kernels_of_neon_give_what_the_rulings_give_on_aarch64(dtype: str, t
     if shutil.which(EMULATOR) is None:
         pytest.skip(f"{EMULATOR} is not installed")
     program, questions, answers = tmp_path / "driver", tmp_path / "calls", tmp_path / "answers"
-    build(program, ISA, dtype, COMPILER, ("-O1", "-static", *isa_flags(ISA)))
+    build(program, ISA, dtype, COMPILER, ("-Og", "-static", *isa_flags(ISA)))
     random = rng("aarch64", dtype)
     calls = [random_call(random, op, dtype) for op in OPERATIONS for _ in range(500 if FULL else 90)]
     pairs = [packed(call, ISA, 1 + number % 3) for number, call in enumerate(calls)]
@@ -54,7 +54,7 @@ def test_random_normal_forms_agree_with_the_interpreter_on_aarch64(tmp_path: Pat
     library, module = package(texts_of(drafts.values()), tmp_path, "random_forms_aarch64")
     names = [op.op for op in library.ops if any(variant.isa == ISA for variant in module.variants(op.op))]
     program, questions, answers = tmp_path / "driver", tmp_path / "calls", tmp_path / "answers"
-    build(program, ISA, "f32", COMPILER, ("-O1", "-static", *isa_flags(ISA)), module, names)
+    build(program, ISA, "f32", COMPILER, ("-Og", "-static", *isa_flags(ISA)), module, names)
     made = []
     for op in (op for op in library.ops if op.op in names):
         for call in Caller(op, random).legal(12):

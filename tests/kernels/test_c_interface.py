@@ -119,7 +119,7 @@ def exported(objects: list[Path]) -> list[str]:
 @pytest.mark.sweep
 @pytest.mark.skipif(shutil.which("nm") is None, reason="nm is not installed")
 def test_the_objects_export_the_variants_and_no_other_symbol(tmp_path: Path) -> None:
-    sources = SOURCES if FULL else SOURCES[rng("exported").integers(4) :: 4]
+    sources = SOURCES if FULL else SOURCES[rng("exported").integers(8) :: 8]
     for source in sources:
         compile_with("gcc", "-std=c11", "-O0", "-c", source, "-o", tmp_path / f"{source.stem}.o")
     gradients = (variant for operation in ok._GRADIENTS.values() for variant in operation.variants)

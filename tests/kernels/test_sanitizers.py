@@ -29,7 +29,7 @@ SANITIZERS = (
 
 PATIENCE = 3600 if FULL else 300  # seconds; beside other work the full length takes a quarter of an hour
 
-pytestmark = [pytest.mark.hard, pytest.mark.usefixtures("isa")]
+pytestmark = [pytest.mark.hard, pytest.mark.usefixtures("isa", "quickly")]
 
 
 def sanitized(*command: Path) -> subprocess.CompletedProcess[str]:
@@ -65,7 +65,7 @@ def see_an_access_beside_an_array(program: Path, isa: str) -> None:
     assert re.search("AddressSanitizer.*28-byte region", done.stderr, re.DOTALL)
 
 
-@pytest.mark.short(portable=("bf16",), avx2=("f32",), avx512=("f16",))
+@pytest.mark.short(portable=("bf16",), avx2=("f32",), avx512=())
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_touch_only_their_arrays_write_every_cell_and_overflow_nowhere(
     dtype: str, isa: str, tmp_path: Path

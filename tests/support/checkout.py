@@ -13,9 +13,9 @@ SOURCES = ("spec", "templates", "generator", "generated")
 
 
 def copy(folder: Path) -> Path:
-    """The folder, with everything in it that `opwright` reads."""
+    """The folder, with everything in it that `opwright` reads, and what Python has compiled of it."""
     for name in SOURCES:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns(".*"))
     return folder
 
 

@@ -31,7 +31,7 @@ from .step_verdicts import PRECISION, difference, outputs, rounds
 BYTES = "ByteWindow"  # the operation of a convolution of bytes
 DATA = Path(__file__).parents[1] / "data"
 SANITIZED = """#!/bin/sh
-exec cc "$@" -O1 -g -fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all
+exec cc "$@" -Og -g1 -fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all
 """
 
 
