@@ -40,6 +40,7 @@ PAST: dict[str, Expr] = {
     "v": Name("V"),
     "w": Name("W"),
     "e": Name("E"),
+    "q": Binary("/", Name("E"), Number(2)),
 }
 KNOWN = [
     ("min(max(i - P, 0), H - 1)", "H"),
@@ -56,6 +57,8 @@ KNOWN = [
     ("2 * z", "H"),
     ("2 * v + 1", "E"),
     ("E - 1 - 2 * v", "E"),
+    ("2 * q + 1", "E"),
+    ("q + E / 2", "E"),
     ("2 * w + 2", "H"),
     ("min(2 * z + 1, H - 1)", "H"),
     ("min(max(2 * z + P - P, 0), 2 * (H - 1) - 2 * z)", "H"),

@@ -67,6 +67,26 @@ semantics:
     - "y[z] = e[floor(z / W), z % W]"
     - "sums[] OPERATOR g[INDEX]"
 """
+WRITTEN = """op: Written
+revision: 1
+summary: An output that copies of cells fill.
+dims: {h_cells: H, k_cells: K, c_cells: {symbol: C, min: 1}, d_cells: {symbol: D, min: 1}}
+inputs: [{name: e, dims: {H: H, C: C}}, {name: f, dims: {H: H, D: D}}, {name: g, dims: {K: K}}]
+outputs: [{name: y, dims: {DIMS}}]
+dtypes: [{e: f64, f: f64, g: f64, y: f64, accumulate: f64}]
+semantics:
+  ranges: {h: H, k: K, c: C, p: C / 4, q: 4, s: C + D}
+  steps: ["whole[] += e[h, c] + f[h, s] + g[k] + e[q, p]", "STEP"]
+"""
+WRITTEN_BY = {
+    "windows as rows": ("Z: H * K, C: C", "y[h * K + k, c] = e[h + k - 1, c]", 1),
+    "quarters of an axis": ("H: H * 4, Q: C / 4", "y[h * 4 + q, p] = e[h, q * (C / 4) + p]", 1),
+    "cells of quarters": ("H: H, C: C", "y[h, q * (C / 4) + p] = e[h, 4 * p + q]", 1),
+    "two arrays": ("H: H, S: C + D", "y[h, s] = select(s < C, e[h, min(s, C - 1)], f[h, max(s - C, 0)])", 2),
+    "others before": ("H: H, C: C", "y[h, c] = select(c >= 1, e[h, max(c - 1, 0)], f[h, 0])", 2),
+    "others between": ("H: H, S: C + D", "y[h, s] = select(s >= 1 and s < C, e[h, min(s, C - 1)], f[h, 0])", 3),
+}
+
 
 GROUPS = """op: Groups
 revision: 1
@@ -309,3 +329,12 @@ def test_programs_of_random_idioms_compute_what_the_interpreter_computes() -> No
                 run_program(program, run.symbols, given, **call.validation.words), wanted, f"{number} {call}\n{text}"
             )
     assert made > COUNT
+
+
+@pytest.mark.parametrize("name", WRITTEN_BY)
+def test_copies_write_an_output_once_without_an_array_of_sums(name: str) -> None:
+    dims, step, steps = WRITTEN_BY[name]
+    (op,) = load_texts({"written.yaml": WRITTEN.replace("DIMS", dims).replace("STEP", step)}).ops
+    found = staged(op).program
+    assert not found.between()
+    assert [part.operator for part in found.parts] == ["set"] * steps

@@ -15,7 +15,7 @@ from support.random_planes import spec_of_planes
 from support.spec_packages import instruction_set, quick_compiler, serving
 from support.step_verdicts import first_disagreement
 
-COUNT, CALLS = (40, 12) if FULL else (5, 6)
+COUNT, CALLS = (40, 12) if FULL else (8, 6)
 DTYPES = {"f32": np.float32, "f64": np.float64, "u8": np.uint8, "s32": np.int32, "f16": np.float16}
 EXTENTS = (1, 2, 3, 4, 5, 6, 7, 13, 17, 31, 33, 40)
 
@@ -38,13 +38,14 @@ def test_cells_change_places_as_the_interpreter_says_and_nothing_else_is_written
     with quick_compiler(tmp_path):
         library, module = package(texts, tmp_path, "planes")
         for op in library.ops:
-            (row,) = op.dtypes
+            (row,), text = op.dtypes, texts[op.op.lower() + ".yaml"]
             for isa in serving(module, op):
                 with instruction_set(module, isa):
                     problem = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
-                    assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+                    assert problem is None, f"{isa}: {problem}\n{text}"
                     for _ in range(CALLS):
-                        shape = tuple(int(extent) for extent in random.choice(EXTENTS, 4))
+                        *others, last = (int(extent) for extent in random.choice(EXTENTS, 4))
+                        shape = (*others, last + last % 2 if "D / 2" in text else last)
                         x = array(random, shape, row["x"])
                         wanted = compute_steps(op, [x], {})["y"]
                         room = np.zeros([extent + 2 for extent in wanted.shape], x.dtype)
@@ -54,4 +55,4 @@ def test_cells_change_places_as_the_interpreter_says_and_nothing_else_is_written
                             threads = int(random.integers(1, 4))
                             found = getattr(module, op.function)(x, out=made, threads=threads)
                             assert (found == wanted).all(), (isa, op.op, shape, x.strides, threads)
-                        assert np.count_nonzero(room.astype(np.float64)) == wanted.size
+                        assert np.count_nonzero(room.astype(np.float64)) == np.count_nonzero(wanted.astype(np.float64))

@@ -1,4 +1,5 @@
-"""Random choices between one value and what lies inside a frame, by where a cell lies along one axis or several.
+"""Random choices by where a cell lies: between one value and what lies inside a frame, or between values on both sides
+of places along one axis.
 
 In: a generator of random numbers. Out: a spec's text.
 """
@@ -74,4 +75,62 @@ semantics:
   ranges: {{{", ".join(f"{c}: {target[c]}" for c in letters)}}}
   steps:
     - y[{", ".join(letters)}] = {chosen}
+"""
+
+
+def spec_of_sides(rng: Rng, op: str) -> str:
+    """A step that joins two or three arrays along an axis, or has other values before or behind some cells."""
+    letters = "abc"[: rng.integers(1, 4)]
+    along = str(rng.choice([*letters]))
+    names = "xyz"[: rng.integers(2, 4)]
+    sizes = {name: (name.upper(), int(rng.integers(0, 2))) for name in names}
+    begins = [
+        " + ".join(["0", *(sizes[name][0] for name in names[:n])]).removeprefix("0 + ") for n in range(len(names))
+    ]
+    values = []
+    for name, begin in zip(names, begins, strict=True):
+        place = along if begin == "0" else f"{along} - ({begin})" if "+" in begin else f"{along} - {begin}"
+        bound = [f"min({place}, {sizes[name][0]} - 1)"] if begin == "0" else [f"max({place}, 0)"]
+        bound.append(f"min(max({place}, 0), {sizes[name][0]} - 1)")
+        # What only ends inside its own array is clamped on both sides, unless it is the first or the last.
+        cell = str(rng.choice(bound if name in (names[0], names[-1]) else bound[1:]))
+        read = f"{name}[{', '.join(cell if c == along else c for c in letters)}]"
+        values.append(str(rng.choice([read, read, f"max({read}, 1)", f"{read} * {along}"])))
+    chosen = values[-1]
+    if rng.random() < 0.5:  # the first one within, or the last one
+        for value, begin in zip(values[-2::-1], begins[:0:-1], strict=True):
+            test = str(rng.choice([f"{along} < {begin}", f"{begin} > {along}", f"{along} <= {begin} - 1"]))
+            chosen = f"select({test}, {value}, {chosen})"
+    else:
+        chosen = values[0]
+        for value, begin in zip(values[1:], begins[1:], strict=True):
+            test = str(rng.choice([f"{along} >= {begin}", f"{begin} <= {along}", f"{along} > {begin} - 1"]))
+            chosen = f"select({test}, {value}, {chosen})"
+    if rng.random() < 0.3:
+        inside = f"{along} >= {begins[1]} and {along} < {begins[1]} + {sizes[names[1]][0]}"
+        chosen = f"select({inside}, {values[1]}, {chosen})"
+    roles = [f"size_{name}: {{symbol: {symbol}, min: {least}}}" for name, (symbol, least) in sizes.items()]
+    roles += [f"size_{c}: {{symbol: {c.upper()}, min: 0}}" for c in letters if c != along]
+    whole = " + ".join(symbol for symbol, _ in sizes.values())
+    inputs = [
+        f"  - {{name: {name}, dims: {{{', '.join(f'{c.upper()}X: {symbol if c == along else c.upper()}' for c in letters)}}}}}"
+        for name, (symbol, _) in sizes.items()
+    ]
+    arrays = [*names, "to"]
+    rows = [f"  - {{{', '.join(f'{n}: {dtype}' for n in arrays)}, accumulate: f32}}" for dtype in ROWS]
+    extents = {c: whole if c == along else c.upper() for c in letters}
+    return f"""op: {op}
+revision: 1
+summary: Cells on sides.
+dims: {{{", ".join(roles)}}}
+inputs:
+{chr(10).join(inputs)}
+outputs:
+  - {{name: to, dims: {{{", ".join(f"{c.upper()}T: {extents[c]}" for c in letters)}}}}}
+dtypes:
+{chr(10).join(rows)}
+semantics:
+  ranges: {{{", ".join(f"{c}: {extents[c]}" for c in letters)}}}
+  steps:
+    - to[{", ".join(letters)}] = {chosen}
 """

@@ -40,12 +40,14 @@ from .rewrites.masking import masked
 from .rewrites.named_cells import at_named, indicated
 from .rewrites.needed import needed
 from .rewrites.nested import at_once
+from .rewrites.outside import outside
 from .rewrites.pairing import paired
 from .rewrites.reaching import reaching
 from .rewrites.respelling import assigned, respelled, unwound
 from .rewrites.row_blocks import block_letter, by_blocks
 from .rewrites.scans import moves, run_alone, scanned
 from .rewrites.sharing import hoisted, shared
+from .rewrites.sides import on_sides
 from .rewrites.strips import in_strips
 from .rewrites.turning import turned
 from .rewrites.written_out import written_out
@@ -156,8 +158,8 @@ def staged(op: Op) -> Staged:
     outputs = [tensor.name for tensor in op.outputs]
     found = unwound(in_digits(written_out(needed(conditioned(indicated(copied(separated(op)))), outputs), op)))
     found = at_named(looked_up(picked(found, op), op))
-    found = assigned(in_strips(in_components(summed_first(framed(found, op)))), once)
-    found = accumulating(gaps_filled(found, outputs), outputs)
+    found = assigned(in_strips(in_components(summed_first(on_sides(framed(found, op), op)))), once)
+    found = accumulating(outside(gaps_filled(found, outputs), outputs), outputs)
     found = scanned(bordered(respelled(found), op))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = hoisted(_by_blocks(paired(apart(masked(reaching(beforehand(at_once(found, op)))))), optional))
@@ -259,7 +261,7 @@ def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
         alone = Phase((part,), _own(found, [part]), (), contracted, copied, added)
         if group and not (copied or group.copies) and _share_walk(found, group, part, contracted):
             own = _own(found, [*group.parts, part])
-            if not own and run_alone(group.parts, part):
+            if not own and run_alone(found, group.parts, part):
                 phases[-1] = Phase((*group.parts, part), ())
                 continue
             if own and not contracted and _earlier(group, part, own):
@@ -302,7 +304,7 @@ def _share_walk(found: Program, group: Phase, part: Part, contracted: Contractio
 
     A contraction that reads both factors many times is left to the engine.
     """
-    if found.arrays[part.target.tensor].role == "output" and _lie_apart(group.parts, part):
+    if found.arrays[part.target.tensor].role == "output" and _lie_apart(found, group.parts, part):
         return False
     for product, others in ((group.contraction, (part,)), (contracted, group.parts)):
         if product is not None:
@@ -312,7 +314,7 @@ def _share_walk(found: Program, group: Phase, part: Part, contracted: Contractio
     return True
 
 
-def _lie_apart(parts: Sequence[Part], part: Part) -> bool:
+def _lie_apart(found: Program, parts: Sequence[Part], part: Part) -> bool:
     """Whether steps compute pieces of the last axis of one array, each along letters of its own.
 
     Lanes go along one of these alone, and the cells of the other steps one by one; copies are made by rows (planes.py).
@@ -320,7 +322,7 @@ def _lie_apart(parts: Sequence[Part], part: Part) -> bool:
     target, last = part.target.tensor, _along_last_axis(part)
     alike = all(other.target.tensor == target and other.operator == "set" for other in (*parts, part))
     reads = {read.tensor for other in (*parts, part) for read in other.reads}
-    if not last or not alike or target in reads or all(map(moves, (*parts, part))):
+    if not last or not alike or target in reads or all(moves(found, other) for other in (*parts, part)):
         return False
     return all(end and not end & last for end in map(_along_last_axis, parts))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..language import expr
@@ -20,7 +20,7 @@ from ..language.source import Mark
 from ..language.types import symbol_kinds
 from ..memo import memoised
 from .algebra.inside import Sizes, inside, sizes_of
-from .algebra.poly import ONE, NotPolynomial, Poly, affine, polynomial
+from .algebra.poly import ONE, NotPolynomial, Poly, affine, polynomial, rational
 from .algebra.slopes import slope
 
 # The initial value of a cell, by operator.
@@ -198,7 +198,7 @@ class Program:
         if len(letters) < 2 or {along.kind, *(letter.kind for letter in letters)} != {"one"}:
             return None
         try:
-            found = affine(index, [letter.name for letter in letters]).with_symbols(self.sizes.values)
+            found = affine(index, [letter.name for letter in letters], rational).with_symbols(self.sizes.values)
             extents = {letter.name: self._extent(letter) for letter in letters}
             rest, weight, order = dict(found.coefficients), ONE, list[str]()
             while (letter := next((one for one, factor in rest.items() if factor == weight), None)) is not None:
@@ -210,7 +210,7 @@ class Program:
         return tuple(order) if whole else None
 
     def _extent(self, axis: Axis) -> Poly:
-        return polynomial(axis.extent).substitute(self.sizes.values)
+        return rational(axis.extent).substitute(self.sizes.values)
 
     def covers(self, name: str, axis: int, index: Expr) -> bool:
         """Whether an index lies inside an axis whatever the sizes."""
@@ -273,6 +273,17 @@ def summed_alone(tree: Expr) -> Read | None:
     """The one term of a sum, 0 added to a cell."""
     sums = isinstance(tree, Binary) and tree.op == "+" and tree.right == Number(0)
     return tree.left if sums and isinstance(tree.left, Read) else None  # type: ignore[union-attr]
+
+
+def given(tree: Expr, letters: Container[str]) -> tuple[list[Expr], Expr]:
+    """The conditions on sizes alone without which a value is 0, and what it is in calls in which they hold."""
+    conditions: list[Expr] = []
+    while isinstance(tree, Call) and tree.function == "select" and tree.arguments[2] == Number(0):
+        if expr.reads(tree.arguments[0]) or any(name in letters for name in expr.names(tree.arguments[0])):
+            break
+        conditions.append(tree.arguments[0])
+        tree = tree.arguments[1]
+    return conditions, tree
 
 
 @memoised

@@ -19,7 +19,7 @@ from ...language.model import Op
 from ...language.spelling import spell
 from ...language.types import symbol_kinds
 from .conditions import conjuncts, divisible
-from .poly import ONE, ZERO, NotPolynomial, Poly, polynomial
+from .poly import ONE, ZERO, NotPolynomial, Poly, polynomial, rational
 from .slopes import comparisons, minus, times
 
 MAX_CLAUSES = 16
@@ -179,7 +179,7 @@ class _Proof:
             return Poly.symbol(spell(tree))
 
     def polynomial(self, tree: Expr) -> Poly:
-        return polynomial(tree).substitute(self.sizes.values)
+        return rational(tree).substitute(self.sizes.values)
 
     def clauses(self, tree: Expr) -> Clauses:
         """An expression as a minimum of maxima; what is neither sum nor bound nor polynomial is a symbol."""

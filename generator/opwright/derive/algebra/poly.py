@@ -6,9 +6,11 @@ A polynomial here may have negative powers, because a spec's `/` is exact: `IC /
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
+from typing import cast
 
 from ...language.expr import INT64_MAX, Binary, Expr, Name, Number, Unary
 from ...memo import memoised
@@ -26,7 +28,10 @@ class NotPolynomial(ValueError):  # noqa: N818  # named for what it says
 
 @dataclass(frozen=True)
 class Poly:
-    """A sum of integer multiples of monomials, in canonical order; equal polynomials compare equal."""
+    """A sum of multiples of monomials, in canonical order; equal polynomials compare equal.
+
+    Factors are integers, but fractions in what `rational` makes, which behave alike.
+    """
 
     terms: Terms = ()
 
@@ -123,18 +128,29 @@ def _multiply(left: Monomial, right: Monomial) -> Monomial:
 @memoised
 def polynomial(tree: Expr) -> Poly:
     """An expression as a polynomial. Raises NotPolynomial if it is not one."""
+    made = rational(tree)
+    if any(factor.denominator > 1 for _, factor in made.terms):
+        raise NotPolynomial("the division leaves a remainder")
+    return made
+
+
+@memoised
+def rational(tree: Expr) -> Poly:
+    """The same, where numbers divide, too: `C / 4` is a quarter of C, of which each call has four."""
     if isinstance(tree, Number) and isinstance(tree.value, int):
         return Poly.number(tree.value)
     if isinstance(tree, Name):
         return Poly.symbol(tree.id)
     if isinstance(tree, Unary) and tree.op == "-":
-        return -polynomial(tree.operand)
+        return -rational(tree.operand)
     if isinstance(tree, Binary) and tree.op in "+-*/":
-        left, right = polynomial(tree.left), polynomial(tree.right)
+        left, right = rational(tree.left), rational(tree.right)
         if tree.op == "+":
             return left + right
         if tree.op == "-":
             return left - right
+        if tree.op == "/" and right.constant:
+            return left * Poly.number(cast(int, Fraction(1, right.constant)))
         return left * right if tree.op == "*" else left / right
     raise NotPolynomial("an index or extent may only use + - * and exact /")
 
@@ -198,17 +214,17 @@ class Affine:
         )
 
 
-def affine(tree: Expr, letters: Iterable[str]) -> Affine:
+def affine(tree: Expr, letters: Iterable[str], made: Callable[[Expr], Poly] = polynomial) -> Affine:
     """An index expression as an Affine. Raises NotPolynomial if letters are multiplied or divided."""
-    return _affine(tree, tuple(dict.fromkeys(letters)))
+    return _affine(made(tree), tuple(dict.fromkeys(letters)))
 
 
 @memoised
-def _affine(tree: Expr, known: tuple[str, ...]) -> Affine:
+def _affine(found: Poly, known: tuple[str, ...]) -> Affine:
     coefficients: dict[str, Poly] = {}
     offset = ZERO
     order = []
-    for monomial, factor in polynomial(tree).terms:
+    for monomial, factor in found.terms:
         inside = [(name, power) for name, power in monomial if name in known]
         if not inside:
             offset = offset + Poly.of({monomial: factor})

@@ -78,7 +78,9 @@ def spelled(found: Poly) -> Expr:
     for monomial, factor in reversed(found.terms):
         if any(power < 0 for _, power in monomial):
             raise NotPolynomial("a quotient")
-        tree = plus(tree, times(Number(factor), product(Name(name) for name, power in monomial for _ in range(power))))
+        names = product(Name(name) for name, power in monomial for _ in range(power))
+        term = times(Number(factor.numerator), names)
+        tree = plus(tree, Binary("/", term, Number(factor.denominator)) if factor.denominator > 1 else term)
     return tree
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from ...language import expr
 from ...language.expr import Expr, Name, Number, Read
 from ...language.schema import Assignment
-from ..algebra.poly import ONE, ZERO, NotPolynomial, Poly, affine, polynomial
+from ..algebra.poly import ONE, ZERO, NotPolynomial, Poly, affine, rational
 from ..algebra.slopes import slope
 from ..program import Array, Axis, Formula, Part, Program
 from .pairing import is_product
@@ -105,12 +105,12 @@ def pieces(
     sizes, made = found.sizes.values, list[tuple[Poly, Poly]]()
     try:
         for part in writers:
-            index = affine(part.target.indices[number], found.letters).with_symbols(sizes)
+            index = affine(part.target.indices[number], found.letters, rational).with_symbols(sizes)
             if any(factor != ONE for _, factor in index.coefficients) or len(index.letters) > 1:
                 return None
-            extents = [polynomial(found.letters[letter].extent) for letter in index.letters]
+            extents = [rational(found.letters[letter].extent) for letter in index.letters]
             made.append((index.offset, extents[0].substitute(sizes) if extents else ONE))
-        return made, polynomial(axis.extent).substitute(sizes)
+        return made, rational(axis.extent).substitute(sizes)
     except NotPolynomial:
         return None
 

@@ -13,32 +13,24 @@ import dataclasses
 from collections.abc import Mapping
 
 from ...language import expr
-from ...language.expr import Binary, Call, Expr, Name, Number, Read
-from ...language.kinds import Kind
+from ...language.expr import Call, Expr, Name, Number, Read
 from ...language.model import Op
-from ...language.types import symbol_kinds
-from ..algebra.conditions import opposite
-from ..algebra.inside import never_negative
-from ..algebra.poly import NotPolynomial, polynomial
+from ..algebra.poly import NotPolynomial, rational
 from ..algebra.slopes import comparisons, minus, negated, plus, slope, spelled, without
-from ..program import Axis, Formula, Part, Program
-from .accumulating import loose_axes
+from ..program import Axis, Program
+from .choosing import Choice, opposite, whole_numbers
 
 
 def framed(found: Program, op: Op) -> Program:
     """The program of an operation with such steps as two."""
-    integers = frozenset(name for name, kind in symbol_kinds(op).items() if kind == Kind("int"))
+    integers = whole_numbers(op)
     for part in found.parts:
         found = _Frame(found, part, integers).program() or found
     return found
 
 
-class _Frame:
-    """A step that chooses between one value and others by where a cell lies."""
-
-    def __init__(self, found: Program, part: Part, integers: frozenset[str]) -> None:
-        self.found, self.part, self.integers = found, part, integers
-        self.letters = dict(found.letters)
+class _Frame(Choice):
+    """A choice between one value and others."""
 
     def program(self) -> Program | None:
         """The program with a step for all cells, and one for those inside; None if the step is no such choice."""
@@ -48,7 +40,7 @@ class _Frame:
             return None
         condition, inner, rim = chosen
         if not expr.reads(inner):
-            condition, inner, rim = _opposite(condition), rim, inner
+            condition, inner, rim = opposite(condition), rim, inner
         varies = expr.reads(rim) or expr.names(rim) & self.found.letters.keys()
         outside = None if varies else self.reached(rim)
         moved = {} if outside is None else self.moved(condition)
@@ -57,8 +49,7 @@ class _Frame:
         cells = Read(target.tensor, tuple(expr.substitute(index, moved) for index in target.indices))
         made = self.step(cells, expr.changed(expr.substitute(inner, moved), self.settled_read))
         around = [self.step(cell, outside) for cell in self.around(moved)]
-        parts = (new for one in self.found.parts for new in ((*around, made) if one is self.part else (one,)))
-        return dataclasses.replace(self.found, letters=self.letters, parts=tuple(parts)) if around else None
+        return self.replaced([*around, made]) if around else None
 
     def around(self, moved: Mapping[str, Expr]) -> list[Read]:
         """All cells, or those before and behind the others, if they are whole rows; none if neither is better.
@@ -74,7 +65,7 @@ class _Frame:
         begin = without(moved[letter], self.name(letter))
         end = plus(inside, begin)
         try:
-            behind = spelled(polynomial(minus(extent, end)).substitute(self.found.sizes.values))
+            behind = spelled(rational(minus(extent, end)).substitute(self.found.sizes.values))
         except NotPolynomial:
             return [target] if number else []
         pieces = [("before", begin, Number(0)), ("behind", behind, end)]
@@ -88,19 +79,6 @@ class _Frame:
                 indices = [plus(Name(name), first) if index == Name(letter) else index for index in target.indices]
                 found.append(dataclasses.replace(target, indices=tuple(indices)))
         return found
-
-    def alone(self) -> bool:
-        """Whether it sets an output from inputs, which no other step reads or writes."""
-        part, arrays = self.part, self.found.arrays
-        others = [other for other in self.found.parts if other is not part]
-        used = {read.tensor for other in others for read in (other.target, *other.reads)}
-        plain = part.operator == "set" and not (part.by or part.where or part.unless_empty)
-        given = all(arrays[read.tensor].role in ("input", "list") for read in part.reads)
-        given = given and all(read.indices != part.target.indices for read in part.reads)  # which it may overwrite
-        target = part.target
-        walked = all(self.found.walks(target.tensor, *pair) for pair in enumerate(target.indices))
-        alone = plain and given and walked and arrays[target.tensor].role == "output"
-        return alone and target.tensor not in used and len({*target.indices}) == len(target.indices)
 
     def moved(self, condition: Expr) -> dict[str, Expr]:
         """By letter, where it lies by a new one that has the values at which a condition holds; none if unknown."""
@@ -126,7 +104,7 @@ class _Frame:
                 return {}
             begin = firsts[0] if firsts else Number(0)
             try:
-                size = spelled(polynomial(minus(pasts[0] if pasts else extent, begin)))
+                size = spelled(rational(minus(pasts[0] if pasts else extent, begin)))
             except NotPolynomial:
                 return {}
             name = self.name(letter)
@@ -138,53 +116,6 @@ class _Frame:
         """The letter of the cells inside."""
         return f"{self.part.target.tensor}_{letter}_inside_"
 
-    def least(self, tree: Expr) -> bool:
-        """Whether an integer is never negative."""
-        extents = {letter.name: letter.extent for letter in self.letters.values()}
-        return never_negative(tree, self.found.sizes, extents)
-
     def reached(self, rim: Expr) -> Expr | None:
         """The value of cells outside, which the step leaves at 0 where what it reads is not there; None if unknown."""
-        if rim == Number(0):
-            return rim
-        for read in self.part.reads:
-            for number in loose_axes(self.found, read):
-                least = self.found.inside_from(read.tensor, number, read.indices[number])
-                if not least:
-                    return None
-                extent = self.found.arrays[read.tensor].axes[number].extent
-                rim = Call("select", (Binary(">=", extent, Number(least)), rim, Number(0)))
-        return rim
-
-    def settled_read(self, node: Expr) -> Expr | None:
-        if not isinstance(node, Read):
-            return None
-        return dataclasses.replace(node, indices=tuple(map(self.settled, node.indices)))
-
-    def settled(self, index: Expr) -> Expr:
-        """An index without bounds that it never meets."""
-        if isinstance(index, Call) and index.function in ("min", "max"):
-            kept = list(dict.fromkeys(map(self.settled, index.arguments)))
-            for one in tuple(kept):
-                least = (minus(one, other) if index.function == "min" else minus(other, one) for other in kept)
-                if len(kept) > 1 and any(self.least(tree) for other, tree in zip(kept, least) if other != one):
-                    kept.remove(one)
-            return kept[0] if len(kept) == 1 else Call(index.function, tuple(kept))
-        try:
-            return spelled(polynomial(index))
-        except NotPolynomial:
-            parts = [self.settled(child) for child in expr.children(index)]
-            return expr.with_children(index, parts) if parts else index
-
-    def step(self, target: Read, value: Expr) -> Part:
-        assignment = dataclasses.replace(self.part.formulas[0].assignment, target=target, value=value)
-        used = expr.names(target) | expr.names(value)
-        letters = tuple(letter for letter in self.letters if letter in used)
-        return dataclasses.replace(self.part, formulas=(Formula("", assignment),), letters=letters)
-
-
-def _opposite(tree: Expr) -> Expr:
-    """The condition that holds where another does not, each comparison in it by itself."""
-    if isinstance(tree, Binary) and tree.op in ("and", "or"):
-        return Binary("or" if tree.op == "and" else "and", _opposite(tree.left), _opposite(tree.right))
-    return opposite(tree)
+        return rim if rim == Number(0) else self.where_there(self.part.reads, rim)

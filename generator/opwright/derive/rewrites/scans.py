@@ -18,7 +18,7 @@ from ...language.evaluate import COMPARED
 from ...language.expr import Binary, Expr, Name, Number, Read, Unary, replaced, substitute
 from ...language.schema import Located
 from ..algebra.slopes import folded, minus, slope, without
-from ..program import Formula, Part, Program, summed_alone
+from ..program import Formula, Part, Program, given, summed_alone
 from .accumulating import plain
 from .decays import Decay, decay
 
@@ -215,7 +215,7 @@ def _truth(tree: Expr | bool, truth: Mapping[Expr, bool]) -> bool:
     return truth[tree]
 
 
-def run_alone(parts: Sequence[Part], part: Part) -> bool:
+def run_alone(found: Program, parts: Sequence[Part], part: Part) -> bool:
     """Whether a step makes running sums of cells that those before copy, or copies such sums: one thread does it all.
 
     Sums of 300001 f32 take 0.64 of the time of phases that leave them in memory for each other, f64 0.44 (Intel Xeon,
@@ -225,8 +225,8 @@ def run_alone(parts: Sequence[Part], part: Part) -> bool:
     if any(one.where or one.by or {*one.letters} != {*part.letters} for one in both):
         return False
     if _runs(parts[-1]):
-        return part.operator == "set" and moves(part) and {read.tensor for read in part.reads} == {array}
-    return _runs(part) and part.target.tensor == array and all(map(moves, parts))
+        return part.operator == "set" and moves(found, part) and {read.tensor for read in part.reads} == {array}
+    return _runs(part) and part.target.tensor == array and all(moves(found, one) for one in parts)
 
 
 def _runs(part: Part) -> bool:
@@ -234,6 +234,7 @@ def _runs(part: Part) -> bool:
     return part.operator != "set" and part.target.tensor in {read.tensor for read in part.reads}
 
 
-def moves(part: Part) -> bool:
+def moves(found: Program, part: Part) -> bool:
     """Whether a step only copies cells, as they are or with 0 added, or sets them to a number."""
-    return all(isinstance(summed_alone(formula.value) or formula.value, (Read, Number)) for formula in part.formulas)
+    values = [given(formula.value, found.letters)[1] for formula in part.formulas]
+    return all(isinstance(summed_alone(value) or value, (Read, Number)) for value in values)

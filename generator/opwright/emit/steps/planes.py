@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...derive.algebra import slopes
 from ...derive.phases import Phase
-from ...derive.program import Formula, Part, summed_alone
+from ...derive.program import Formula, Part, given, summed_alone
 from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Number, Read
@@ -38,8 +38,9 @@ def sets(loops: Loops, part: Part, formula: Formula) -> bool:
 
 def copies(loops: Loops, part: Part, formula: Formula) -> bool:
     """Whether a step sets cells of an output to 0 or to those of an input."""
-    added = summed_alone(formula.value)
-    value, target = added or formula.value, part.target
+    _, value = given(formula.value, loops.program.letters)
+    added = summed_alone(value)
+    value, target = added or value, part.target
     reads = [target, value] if isinstance(value, Read) else [target]
     arrays = [loops.program.arrays[read.tensor] for read in reads]
     moves = part.operator == "set" and (isinstance(value, Read) or value == Number(0))
@@ -97,7 +98,7 @@ def short_rows(loops: Loops, letter: str) -> tuple[list[Expr], list[Stmt]]:
 def _row(loops: Loops, part: Part, letter: str, cell: str, named: tuple[expr.Expr, expr.Expr] | None) -> Stmt:
     """A call for all cells of several rows, and a loop over those of which one cell is named."""
     extent = loops.extent(loops.program.letters[cell], 0)
-    begun = (Declare(cell, ZERO), Declare("n_", extent), Do(_call(loops, part, part.formulas[0], letter, cell)))
+    begun = (Declare(cell, ZERO), Declare("n_", extent), *_calls(loops, part, part.formulas[0], letter, cell))
     if named is None:
         return nodes.Scope(begun)
     values, first, place = loops.values_of(part.target.tensor), Name("first_"), Name("named_")
@@ -146,22 +147,33 @@ def moved(
     low, high = loops.lane_span(bounds) if lane else bounds.span(cells, ZERO, outer[-1].extent)
     known = nodes.names_of((low, high))
     along = others[-1] if others and others[-1].name not in known and not bounds.tests.get(others[-1].name) else None
-    body: Stmt = Do(_call(loops, part, formula, along.name if along else "", cells))
+    body = _calls(loops, part, formula, along.name if along else "", cells)
     if along is not None:
         begin, end = bounds.span(along.name, ZERO, along.extent)
         rows = Binary("-", end, Name(along.name))
-        body = For(along.name, begin, end, (Declare("rows_", rows), body), step=rows, source=part.source)
+        body = (For(along.name, begin, end, (Declare("rows_", rows), *body), step=rows, source=part.source),)
     if lane:
-        inner = loops.laned(bounds, (body,), part.source)
+        inner = loops.laned(bounds, body, part.source)
     else:
         count = Binary("-", high, Name(cells))
-        inner = [For(cells, low, high, (Declare("n_", count), body), step=count, source=part.source)]
+        inner = [For(cells, low, high, (Declare("n_", count), *body), step=count, source=part.source)]
     return loops.looped(others[: len(others) - (along is not None)], bounds, inner, part.source)
 
 
-def _call(loops: Loops, part: Part, formula: Formula, row: str, cell: str) -> Expr:
-    added = summed_alone(formula.value)
-    value, target = added or formula.value, part.target
+def _calls(loops: Loops, part: Part, formula: Formula, row: str, cell: str) -> tuple[Stmt, ...]:
+    """The call for rows of a step; that which sets them to 0 in calls in which sizes are not as they have to be."""
+    conditions, value = given(formula.value, loops.program.letters)
+    copied = (Do(_call(loops, part, value, row, cell)),)
+    if not conditions:
+        return copied
+    holds = nodes.both([loops.values_of(part.target.tensor).truth(one) for one in conditions])
+    cleared = (Do(_call(loops, part, Number(0), row, cell)),)
+    return If(holds, copied), If(nodes.Unary("!", holds), cleared)
+
+
+def _call(loops: Loops, part: Part, value: expr.Expr, row: str, cell: str) -> Expr:
+    added = summed_alone(value)
+    value, target = added or value, part.target
     size = DTYPES[loops.dtype(target.tensor)].size
     count = (Name("rows_") if row else ONE, Name("n_"))
     loops.used.add(target.tensor)
