@@ -16,7 +16,8 @@ from support.rulings import DTYPES
 PLAIN = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
 PLAIN_2D = {name: value * 2 for name, value in PLAIN.items()}
 
-pytestmark = pytest.mark.usefixtures("isa", "specialize")
+# Blocks are those of the engine, which is not portable.
+pytestmark = [pytest.mark.usefixtures("isa", "specialize"), pytest.mark.short(portable=())]
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 
 

@@ -88,6 +88,7 @@ def test_random_shapes_give_the_same_bits_with_constants(solve: str, dtype: str,
     assert specialized > number / 2
 
 
+@pytest.mark.usefixtures("quickly")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_random_calls_give_the_same_bits_with_constants(op: str, dtype: str) -> None:
