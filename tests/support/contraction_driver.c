@@ -40,11 +40,12 @@ static int product(void) {
     const int64_t b = below(3) ? 1 : 1 + below(40), m = extent(), n = extent(), k = below(6) ? extent() : 500 + below(700);
     const int turned[3] = {(int)below(2), (int)below(2), (int)below(3) == 0}, finished = below(3) == 0;
     opwright_contraction q = {.rows = m, .columns = n, .terms = k, .batches = b > 1, .batch = {b}, .finished = finished};
-    q.left_row = turned[0] ? 1 : k, q.left_term = turned[0] ? m : 1;
-    q.right_term = turned[1] ? 1 : n, q.right_column = turned[1] ? k : 1;
+    const int64_t x = below(4) ? 1 : 2, y = below(4) ? 1 : 2; // how far neighbours lie apart in left and right
+    q.left_row = x * (turned[0] ? 1 : k), q.left_term = x * (turned[0] ? m : 1);
+    q.right_term = y * (turned[1] ? 1 : n), q.right_column = y * (turned[1] ? k : 1);
     q.out_row = turned[2] ? 1 : n, q.out_column = turned[2] ? m : 1;
-    q.left_batch[0] = m * k, q.right_batch[0] = below(3) ? k * n : 0, q.out_batch[0] = m * n;
-    elem *const left = numbers(b * m * k), *const right = numbers(b * k * n), *const out = numbers(b * m * n);
+    q.left_batch[0] = x * m * k, q.right_batch[0] = below(3) ? y * k * n : 0, q.out_batch[0] = m * n;
+    elem *const left = numbers(x * b * m * k), *const right = numbers(y * b * k * n), *const out = numbers(b * m * n);
     void *const scratch = aligned_alloc(64, (size_t)(OPWRIGHT_NAME(contract_scratch)(&q, 1) + 127) / 64 * 64);
     calls = 0;
     OPWRIGHT_NAME(contract)(&q, left, right, finished ? 0 : out, finished ? negate : 0, out, 0, scratch);

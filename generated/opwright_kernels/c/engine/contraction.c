@@ -268,10 +268,10 @@ static void copy_left(const plan *p, const elem *left, int64_t chunk, int64_t ro
         }
         return;
     }
-    if (q->left_term == 1) {
+    if (units_lie(q->left_term)) {
         for (int64_t m = 0; m < rows; m++, left += q->left_row, to += p->pitch)
             for (int64_t u = 0; u < units; u += LANES)
-                vec_store((real *)(void *)(to + u), channel_units(left + u * UNIT_CHANNELS, q->terms - first - u * UNIT_CHANNELS));
+                vec_store((real *)(void *)(to + u), apart_units(left + u * UNIT_CHANNELS * q->left_term, q->left_term, q->terms - first - u * UNIT_CHANNELS));
         return;
     }
     for (int64_t m = 0; m < rows && packed_units(p, chunk) != units; m++)
@@ -327,18 +327,18 @@ static void pack_right(const plan *p, const elem *right, int64_t chunk, int64_t 
             const int64_t lanes = min(LANES, q->columns - (first + i) * LANES), step = width * LANES;
             const elem *from = right + i * LANES * q->right_column;
             unit *at = to + (v * packed + i - v) * LANES;
-            if (q->right_term != 1) {
+            if (!units_lie(q->right_term)) {
                 for (int64_t u = 0; u < units; u++, from += UNIT_CHANNELS * q->right_term)
                     vec_store((real *)(void *)(at + u * step),
                               unit_line(from, q->right_term, q->terms - term - u * UNIT_CHANNELS, q->right_column, lanes));
                 continue;
             }
-            for (int64_t u = 0; u < units; u += LANES, from += LANES * UNIT_CHANNELS) {
+            for (int64_t u = 0; u < units; u += LANES, from += LANES * UNIT_CHANNELS * q->right_term) {
                 const int64_t left = q->terms - term - u * UNIT_CHANNELS;
                 vec x[LANES];
                 UNROLL for (int64_t l = 0; l < LANES; l++) {
                     __builtin_prefetch((const void *)((uintptr_t)(from + l * q->right_column) + AHEAD_LINES * 64));
-                    x[l] = l < lanes ? channel_units(from + l * q->right_column, left) : (vec){0};
+                    x[l] = l < lanes ? apart_units(from + l * q->right_column, q->right_term, left) : (vec){0};
                 }
                 vec_transpose(x);
                 UNROLL for (int64_t l = 0; l < LANES; l++)

