@@ -135,6 +135,8 @@ APART = {
     "a gap between": ("y[c, j + 2 * A + 1] += -b[j, c]", "y[c, i] += a[i, c]"),
     "one that sets": ("y[c, i] = a[i, c]", "y[c, j + A] += b[j, c]"),
     "backwards": ("y[c, A - 1 - i] += a[i, c]", "y[c, B - 1 - j + A] += b[j, c]"),
+    "cells apart": ("y[c, 2 * i + 1] += a[i, c]",),
+    "cells apart, backwards": ("y[c, 2 * A - 2 * i] += a[i, c]",),
     "one that reduces": ("y[c, 2 * A + B] += a[i, c]", "y[c, A + j] += b[j, c]"),
 }
 SHARED = {

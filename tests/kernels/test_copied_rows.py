@@ -42,6 +42,7 @@ semantics:
 OUT = "{{name: {0}, dims: {{B: B, H: H, L: L, {1}}}, summary: Rows.}}"
 SPLIT = "    - q[b, h, l, d] = x[b, l, h, d]\n    - k[b, h, l, d] = x[b, l, h, D + d]\n"
 JOINED = "    - q[b, h, l, d] += x[b, l, h, D + d]\n    - q[b, h, l, D + d] += x[b, l, h, d]\n"
+APART = "    - q[b, h, l, 3 * d + 1] += x[b, l, h, d]\n"
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +62,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     texts = {
         "Halves.yaml": spec("Halves", SPLIT, "D: D", "q", "k"),
         "Swapped.yaml": spec("Swapped", JOINED, "E: E", "q"),
+        "Apart.yaml": spec("Apart", APART, 'F: "3 * D + 2"', "q"),
     }
     return package(texts, Path(tmp_path_factory.mktemp("copied_rows")), "copied_rows_package")[1]
 
@@ -184,9 +186,12 @@ def test_rows_of_any_length_are_copied_to_the_bit(built: ModuleType, dtype: str,
                 assert (bits(q) == bits(expected[..., :cells])).all(), (cells, view.strides)
                 assert (bits(k) == bits(expected[..., cells:])).all(), (cells, view.strides)
                 swapped = np.concatenate([expected[..., cells:], expected[..., :cells]], -1) + kind.type(0)
-                out = room[..., 1:-1]
-                for found in (built.swapped(view, threads=threads), built.swapped(view, out=out, threads=threads)):
-                    same = (found == swapped) | ((found != found) & (swapped != swapped))
+                apart = np.zeros((b, h, t, 3 * cells + 2), kind)
+                apart[..., 1:-1:3] = expected[..., :cells] + kind.type(0)
+                in_room = built.swapped(view, out=room[..., 1:-1], threads=threads)
+                made = [(built.swapped(view, threads=threads), swapped), (in_room, swapped)]
+                for found, wanted in (*made, (built.apart(view, threads=threads), apart)):
+                    same = (found == wanted) | ((found != found) & (wanted != wanted))
                     assert same.all(), (cells, view.strides)
                     assert kind.kind == "u" or not np.signbit(found.astype(np.float64))[found == 0].any()
                 assert (room[..., 0] == 1).all()

@@ -1324,17 +1324,27 @@ static inline void opwright_zero_added_rows_2(void *to, int64_t to_row, int64_t 
 {
     const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
     const int64_t cells = joined ? n * rows : n;
-    if (!beside) {
+    if (!beside && to_step == 1) {
         opwright_copy_rows_2(to, to_row, to_step, from, from_row, from_step, rows, n);
     }
     for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
         opwright_float_2 *const target = (opwright_float_2 *)to + row * to_row;
+        const opwright_float_2 *const source = (const opwright_float_2 *)from + row * from_row;
         if (beside) {
-            opwright_put_plus_zero_2(target, (const opwright_float_2 *)from + row * from_row, cells);
+            opwright_put_plus_zero_2(target, source, cells);
             continue;
         }
-        for (int64_t i = 0; i < cells; ++i) {
-            target[i * to_step] = opwright_plus_zero_2(target[i * to_step]);
+        for (int64_t i = 0, some; to_step != 1 && i < cells; i += some) { // made together before they are put apart
+            opwright_float_2 made[128], room[128];
+            some = opwright_min(cells - i, 128);
+            if (from_step != 1) {
+                opwright_copy_apart_2((char *)room, 1, (const char *)(source + i * from_step), from_step, some);
+            }
+            opwright_put_plus_zero_2(made, from_step == 1 ? source + i : room, some);
+            opwright_copy_apart_2((char *)(target + i * to_step), to_step, (const char *)made, 1, some);
+        }
+        for (int64_t i = 0; to_step == 1 && i < cells; ++i) {
+            target[i] = opwright_plus_zero_2(target[i]);
         }
     }
 }
@@ -1422,17 +1432,27 @@ static inline void opwright_zero_added_rows_4(void *to, int64_t to_row, int64_t 
 {
     const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
     const int64_t cells = joined ? n * rows : n;
-    if (!beside) {
+    if (!beside && to_step == 1) {
         opwright_copy_rows_4(to, to_row, to_step, from, from_row, from_step, rows, n);
     }
     for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
         opwright_float_4 *const target = (opwright_float_4 *)to + row * to_row;
+        const opwright_float_4 *const source = (const opwright_float_4 *)from + row * from_row;
         if (beside) {
-            opwright_put_plus_zero_4(target, (const opwright_float_4 *)from + row * from_row, cells);
+            opwright_put_plus_zero_4(target, source, cells);
             continue;
         }
-        for (int64_t i = 0; i < cells; ++i) {
-            target[i * to_step] = opwright_plus_zero_4(target[i * to_step]);
+        for (int64_t i = 0, some; to_step != 1 && i < cells; i += some) { // made together before they are put apart
+            opwright_float_4 made[128], room[128];
+            some = opwright_min(cells - i, 128);
+            if (from_step != 1) {
+                opwright_copy_apart_4((char *)room, 1, (const char *)(source + i * from_step), from_step, some);
+            }
+            opwright_put_plus_zero_4(made, from_step == 1 ? source + i : room, some);
+            opwright_copy_apart_4((char *)(target + i * to_step), to_step, (const char *)made, 1, some);
+        }
+        for (int64_t i = 0; to_step == 1 && i < cells; ++i) {
+            target[i] = opwright_plus_zero_4(target[i]);
         }
     }
 }
@@ -1515,17 +1535,27 @@ static inline void opwright_zero_added_rows_8(void *to, int64_t to_row, int64_t 
 {
     const int beside = to_step == 1 && from_step == 1, joined = beside && to_row == n && from_row == n;
     const int64_t cells = joined ? n * rows : n;
-    if (!beside) {
+    if (!beside && to_step == 1) {
         opwright_copy_rows_8(to, to_row, to_step, from, from_row, from_step, rows, n);
     }
     for (int64_t row = 0; row < (joined ? 1 : rows); ++row) {
         opwright_float_8 *const target = (opwright_float_8 *)to + row * to_row;
+        const opwright_float_8 *const source = (const opwright_float_8 *)from + row * from_row;
         if (beside) {
-            opwright_put_plus_zero_8(target, (const opwright_float_8 *)from + row * from_row, cells);
+            opwright_put_plus_zero_8(target, source, cells);
             continue;
         }
-        for (int64_t i = 0; i < cells; ++i) {
-            target[i * to_step] = opwright_plus_zero_8(target[i * to_step]);
+        for (int64_t i = 0, some; to_step != 1 && i < cells; i += some) { // made together before they are put apart
+            opwright_float_8 made[128], room[128];
+            some = opwright_min(cells - i, 128);
+            if (from_step != 1) {
+                opwright_copy_apart_8((char *)room, 1, (const char *)(source + i * from_step), from_step, some);
+            }
+            opwright_put_plus_zero_8(made, from_step == 1 ? source + i : room, some);
+            opwright_copy_apart_8((char *)(target + i * to_step), to_step, (const char *)made, 1, some);
+        }
+        for (int64_t i = 0; to_step == 1 && i < cells; ++i) {
+            target[i] = opwright_plus_zero_8(target[i]);
         }
     }
 }
