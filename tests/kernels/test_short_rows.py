@@ -90,4 +90,9 @@ def test_rows_have_the_same_bits_alone_and_among_others() -> None:
 def test_functions_of_short_rows_are_computed_for_several_at_once() -> None:
     for operation, rows in (("soft_max", "shared_0__rows_"), ("log_softmax", "made_0_rows_")):
         text = (Path(kernels.__file__).parent / "c" / f"{operation}_f32.c").read_text()
-        assert f"opwright_exp_row_f32({rows}, tasks_ * C);" in text
+        assert f"opwright_exp_row_f32({rows}, {rows}, tasks_ * C);" in text
+
+
+def test_a_function_of_a_row_as_it_stands_reads_the_row_itself() -> None:
+    text = (Path(kernels.__file__).parent / "c" / "exp_f32.c").read_text()
+    assert "opwright_exp_row_f32(dst_row_, src_row_, n_);" in text

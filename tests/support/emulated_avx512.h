@@ -60,6 +60,7 @@ EMU2(emu_min, _mm256_min_ps)
 EMU2(emu_max, _mm256_max_ps)
 EMU2(emu_or, _mm256_or_ps)
 EMU2(emu_and, _mm256_and_ps)
+EMU2(emu_andnot, _mm256_andnot_ps)
 #define _mm512_fmadd_ps emu_fmadd
 #define _mm512_fnmadd_ps emu_fnmadd
 #define _mm512_div_ps emu_div
@@ -67,12 +68,21 @@ EMU2(emu_and, _mm256_and_ps)
 #define _mm512_max_ps emu_max
 #define _mm512_or_ps emu_or
 #define _mm512_and_ps emu_and
+#define _mm512_andnot_ps emu_andnot
+#define _mm512_or_pd(a, b) ((__m512d)emu_or((__m512)(a), (__m512)(b)))
+#define _mm512_and_pd(a, b) ((__m512d)emu_and((__m512)(a), (__m512)(b)))
+#define _mm512_andnot_pd(a, b) ((__m512d)emu_andnot((__m512)(a), (__m512)(b)))
+EMU __m512d emu_divd(__m512d a, __m512d b) { return a / b; }
+EMU __m512d emu_fmaddd(__m512d a, __m512d b, __m512d c) { ARR(double, 8, x, a); ARR(double, 8, y, b); ARR(double, 8, z, c); for (int i = 0; i < 8; i++) x[i] = __builtin_fma(x[i], y[i], z[i]); return emu_pdof(x); }
+#define _mm512_div_pd emu_divd
+#define _mm512_fmadd_pd emu_fmaddd
+#define _mm512_fnmadd_pd(a, b, c) emu_fmaddd(-(a), b, c)
 EMU __m512d emu_mind(__m512d a, __m512d b) { ARR(double, 8, x, a); ARR(double, 8, y, b); for (int i = 0; i < 8; i++) x[i] = x[i] < y[i] ? x[i] : y[i]; return emu_pdof(x); }
 EMU __m512d emu_maxd(__m512d a, __m512d b) { ARR(double, 8, x, a); ARR(double, 8, y, b); for (int i = 0; i < 8; i++) x[i] = x[i] > y[i] ? x[i] : y[i]; return emu_pdof(x); }
 #define _mm512_min_pd emu_mind
 #define _mm512_max_pd emu_maxd
-EMU __m512 emu_abs(__m512 a) { ARR(uint32_t, 16, x, a); for (int i = 0; i < 16; i++) x[i] &= 0x7fffffff; __m512 r; memcpy(&r, x, 64); return r; }
-#define _mm512_abs_ps emu_abs
+#define _mm512_max_pd emu_maxd
+
 EMU __m512 emu_scalef(__m512 a, __m512 b) { ARR(float, 16, x, a); ARR(float, 16, y, b);
     for (int i = 0; i < 16; i++) x[i] = y[i] != y[i] ? y[i] : (float)__builtin_ldexp((double)x[i], (int)__builtin_floorf(y[i])); return emu_psof(x); }
 EMU __m512d emu_scalefd(__m512d a, __m512d b) { ARR(double, 8, x, a); ARR(double, 8, y, b);
@@ -117,23 +127,25 @@ EMU_MASKED(h16, __m256i, int16_t, 16, emu_hof)
 #define _mm512_mask_storeu_epi8 emu_mask_storeu_epi8
 #define _mm256_mask_storeu_epi16 emu_mask_storeu_h16
 #define _mm512_mask_mov_ps emu_mask_mov_ps
+#define _mm512_mask_mov_pd emu_mask_mov_pd
 #define _mm512_mask_mov_epi32 emu_mask_mov_epi32
 #define _mm512_mask_mov_epi16 emu_mask_mov_epi16
 #define _mm512_maskz_mov_epi16 emu_maskz_mov_epi16
 
-EMU uint16_t emu_unord(__m512 a, __m512 b) { ARR(float, 16, x, a); ARR(float, 16, y, b); uint16_t m = 0; for (int i = 0; i < 16; i++) m |= (uint16_t)((x[i] != x[i] || y[i] != y[i]) << i); return m; }
-EMU uint16_t emu_less(__m512 a, __m512 b) { ARR(float, 16, x, a); ARR(float, 16, y, b); uint16_t m = 0; for (int i = 0; i < 16; i++) m |= (uint16_t)((x[i] < y[i]) << i); return m; }
-EMU uint8_t emu_lessd(__m512d a, __m512d b) { ARR(double, 8, x, a); ARR(double, 8, y, b); uint8_t m = 0; for (int i = 0; i < 8; i++) m |= (uint8_t)((x[i] < y[i]) << i); return m; }
-#define _mm512_cmp_ps_mask(a, b, kind) ({ _Static_assert((kind) == _CMP_UNORD_Q || (kind) == _CMP_LT_OQ, ""); (kind) == _CMP_LT_OQ ? emu_less(a, b) : emu_unord(a, b); })
-EMU uint8_t emu_unordd(__m512d a, __m512d b) { ARR(double, 8, x, a); ARR(double, 8, y, b); uint8_t m = 0; for (int i = 0; i < 8; i++) m |= (uint8_t)((x[i] != x[i] || y[i] != y[i]) << i); return m; }
-#define _mm512_cmp_pd_mask(a, b, kind) ({ _Static_assert((kind) == _CMP_UNORD_Q || (kind) == _CMP_LT_OQ, ""); (kind) == _CMP_LT_OQ ? emu_lessd(a, b) : emu_unordd(a, b); })
-#define _mm512_mask_add_ps(s, m, a, b) emu_mask_mov_ps(s, m, emu_add(a, b))
-#define _mm512_mask_add_pd(s, m, a, b) emu_mask_mov_pd(s, m, emu_addd(a, b))
+EMU int emu_compared(double a, double b, int kind) { return kind == _CMP_LT_OQ ? a < b : kind == _CMP_LE_OQ ? a <= b : kind == _CMP_GE_OQ ? a >= b : kind == _CMP_EQ_OQ ? a == b : a != a || b != b; }
+EMU uint16_t emu_cmp(__m512 a, __m512 b, int kind) { ARR(float, 16, x, a); ARR(float, 16, y, b); uint16_t m = 0; for (int i = 0; i < 16; i++) m |= (uint16_t)(emu_compared(x[i], y[i], kind) << i); return m; }
+EMU uint8_t emu_cmpd(__m512d a, __m512d b, int kind) { ARR(double, 8, x, a); ARR(double, 8, y, b); uint8_t m = 0; for (int i = 0; i < 8; i++) m |= (uint8_t)(emu_compared(x[i], y[i], kind) << i); return m; }
+#define EMU_KNOWN(kind) _Static_assert((kind) == _CMP_UNORD_Q || (kind) == _CMP_LT_OQ || (kind) == _CMP_LE_OQ || (kind) == _CMP_GE_OQ || (kind) == _CMP_EQ_OQ, "")
+#define _mm512_cmp_ps_mask(a, b, kind) ({ EMU_KNOWN(kind); emu_cmp(a, b, kind); })
+#define _mm512_cmp_pd_mask(a, b, kind) ({ EMU_KNOWN(kind); emu_cmpd(a, b, kind); })
+#define _mm512_mask_cmp_ps_mask(m, a, b, kind) ((__mmask16)((m) & _mm512_cmp_ps_mask(a, b, kind)))
+#define _mm512_mask_cmp_pd_mask(m, a, b, kind) ((__mmask8)((m) & _mm512_cmp_pd_mask(a, b, kind)))
 EMU uint16_t emu_denormal(__m512 a) { ARR(uint32_t, 16, x, a); uint16_t m = 0; for (int i = 0; i < 16; i++) m |= (uint16_t)(((x[i] & 0x7f800000) == 0 && (x[i] & 0x7fffff) != 0) << i); return m; }
 #define _mm512_fpclass_ps_mask(a, kind) ({ _Static_assert((kind) == 0x20, ""); emu_denormal(a); })
 
 EMU __m512 emu_permutexvar_ps(__m512i idx, __m512 v) { ARR(int32_t, 16, k, idx); ARR(float, 16, x, v); float r[16]; for (int i = 0; i < 16; i++) r[i] = x[k[i] & 15]; return emu_psof(r); }
 #define _mm512_permutexvar_ps emu_permutexvar_ps
+#define _mm512_permutex2var_pd(a, idx, b) ((__m512d)emu_permutex2var_epi64((__m512i)(a), idx, (__m512i)(b)))
 #define EMU_PERM(suffix, T, N) \
 EMU __m512i emu_permutexvar_##suffix(__m512i idx, __m512i v) { ARR(T, N, k, idx); ARR(T, N, x, v); T r[N]; for (int i = 0; i < N; i++) r[i] = x[k[i] & (N - 1)]; return emu_siof(r); } \
 EMU __m512i emu_permutex2var_##suffix(__m512i a, __m512i idx, __m512i b) { ARR(T, N, k, idx); ARR(T, N, x, a); ARR(T, N, y, b); T r[N]; for (int i = 0; i < N; i++) r[i] = k[i] & N ? y[k[i] & (N - 1)] : x[k[i] & (N - 1)]; return emu_siof(r); } \
@@ -156,6 +168,7 @@ EMU_PERM(epi64, int64_t, 8)
 #define _mm512_add_epi32 emu_add_epi32
 #define _mm512_sub_epi16 emu_sub_epi16
 #define _mm512_sub_epi32 emu_sub_epi32
+#define _mm512_add_epi64 emu_add_epi64
 #define _mm512_sub_epi64 emu_sub_epi64
 #define _mm512_mullo_epi16 emu_mullo_epi16
 #define _mm512_mullo_epi32 emu_mullo_epi32
@@ -174,9 +187,9 @@ EMU_PERM(epi64, int64_t, 8)
 #define _mm512_unpackhi_epi64 emu_unpackhi_epi64
 EMU uint16_t emu_cmplt_epu32(__m512i a, __m512i b) { ARR(uint32_t, 16, x, a); ARR(uint32_t, 16, y, b); uint16_t m = 0; for (int i = 0; i < 16; i++) m |= (uint16_t)((x[i] < y[i]) << i); return m; }
 #define _mm512_cmplt_epu32_mask emu_cmplt_epu32
-EMU __m512i emu_mask_sub64(__m512i s, uint8_t m, __m512i a, __m512i b) { ARR(int64_t, 8, r, s); ARR(int64_t, 8, x, a); ARR(int64_t, 8, y, b); for (int i = 0; i < 8; i++) if (m >> i & 1) r[i] = (int64_t)((uint64_t)x[i] - (uint64_t)y[i]); return emu_siof(r); }
-#define _mm512_mask_sub_epi64 emu_mask_sub64
 #define _mm512_setzero_si512() emu_set1_32(0)
+#define _mm512_setzero_ps() _mm512_set1_ps(0)
+#define _mm512_setzero_pd() _mm512_set1_pd(0)
 EMU uint8_t emu_cmpgt_epu64(__m512i a, __m512i b) { ARR(uint64_t, 8, x, a); ARR(uint64_t, 8, y, b); uint8_t m = 0; for (int i = 0; i < 8; i++) m |= (uint8_t)((x[i] > y[i]) << i); return m; }
 #define _mm512_cmpgt_epu64_mask emu_cmpgt_epu64
 EMU __m512i emu_mulhi_epu16(__m512i a, __m512i b) { ARR(uint16_t, 32, x, a); ARR(uint16_t, 32, y, b); for (int i = 0; i < 32; i++) x[i] = (uint16_t)((uint32_t)x[i] * y[i] >> 16); return emu_siof(x); }
@@ -185,13 +198,21 @@ EMU __m512i emu_srli32(__m512i a, unsigned n) { ARR(uint32_t, 16, x, a); for (in
 EMU __m512i emu_slli32(__m512i a, unsigned n) { ARR(uint32_t, 16, x, a); for (int i = 0; i < 16; i++) x[i] <<= n; return emu_siof(x); }
 #define _mm512_srli_epi32 emu_srli32
 #define _mm512_slli_epi32 emu_slli32
+EMU __m512i emu_srai32(__m512i a, unsigned n) { ARR(int32_t, 16, x, a); for (int i = 0; i < 16; i++) x[i] >>= n; return emu_siof(x); }
+EMU __m512i emu_srli64(__m512i a, unsigned n) { ARR(uint64_t, 8, x, a); for (int i = 0; i < 8; i++) x[i] >>= n; return emu_siof(x); }
+EMU __m512i emu_slli64(__m512i a, unsigned n) { ARR(uint64_t, 8, x, a); for (int i = 0; i < 8; i++) x[i] <<= n; return emu_siof(x); }
+#define _mm512_srai_epi32 emu_srai32
+#define _mm512_srli_epi64 emu_srli64
+#define _mm512_slli_epi64 emu_slli64
+EMU __m512 emu_cvt32(__m512i a) { ARR(int32_t, 16, x, a); float r[16]; for (int i = 0; i < 16; i++) r[i] = (float)x[i]; return emu_psof(r); }
+#define _mm512_cvtepi32_ps emu_cvt32
 EMU __m512i emu_andsi(__m512i a, __m512i b) { return a & b; }
 #define _mm512_and_si512 emu_andsi
+#define _mm512_or_si512(a, b) ((__m512i)(a) | (__m512i)(b))
 EMU __m512i emu_mask_or(__m512i s, uint16_t m, __m512i a, __m512i b) { ARR(uint32_t, 16, r, s); ARR(uint32_t, 16, x, a); ARR(uint32_t, 16, y, b); for (int i = 0; i < 16; i++) if (m >> i & 1) r[i] = x[i] | y[i]; return emu_siof(r); }
 #define _mm512_mask_or_epi32 emu_mask_or
 EMU uint16_t emu_test32(__m512i a, __m512i b) { ARR(uint32_t, 16, x, a); ARR(uint32_t, 16, y, b); uint16_t m = 0; for (int i = 0; i < 16; i++) m |= (uint16_t)(((x[i] & y[i]) != 0) << i); return m; }
 #define _mm512_test_epi32_mask emu_test32
-#define _mm512_testn_epi32_mask(a, b) ((__mmask16)~emu_test32(a, b))
 EMU __m512i emu_shuffle4(__m512i a, __m512i b, int k) { char x[64], y[64], r[64]; memcpy(x, &a, 64); memcpy(y, &b, 64);
     memcpy(r, x + 16 * (k & 3), 16); memcpy(r + 16, x + 16 * (k >> 2 & 3), 16); memcpy(r + 32, y + 16 * (k >> 4 & 3), 16); memcpy(r + 48, y + 16 * (k >> 6 & 3), 16); return emu_siof(r); }
 #define _mm512_shuffle_i32x4 emu_shuffle4
@@ -215,8 +236,6 @@ EMU __m512i emu_zext256(__m256i a) { char x[64] = {0}; memcpy(x, &a, 32); return
 #define _mm512_castps_pd(a) ((__m512d)(a))
 #define _mm512_castpd_si512(a) ((__m512i)(a))
 #define _mm512_castsi512_pd(a) ((__m512d)(a))
-EMU __m512i emu_mask_cvtps(__m512i s, uint16_t m, __m512 a) { ARR(int32_t, 16, r, s); ARR(float, 16, x, a); for (int i = 0; i < 16; i++) if (m >> i & 1) r[i] = (int32_t)__builtin_rintf(x[i]); return emu_siof(r); }
-#define _mm512_mask_cvtps_epi32 emu_mask_cvtps
 EMU __m256 emu_low(__m512 a) { return emu_half(a, 0); }
 #define _mm512_castps512_ps256 emu_low
 #define _mm512_castps512_ps128(a) _mm256_castps256_ps128(emu_low(a))

@@ -161,7 +161,7 @@ def walk(command: list[str], name: str, stride: int) -> Walk:
     return found[0] + found[1]
 
 
-# Each function of rows, of stretches of 1, 2, 3, ... cells: what stands behind a row must stay as it is.
+# Each function of rows, in place or not, of stretches of 1, 2, 3, ... cells: what stands behind a row must stay as it is.
 ROWS = """
 #include <stdio.h>
 #include <string.h>
@@ -169,13 +169,14 @@ ROWS = """
 #define OF(name) \\
     for (int64_t at = 0, n = 1; at < cells; at += n, n = n % 700 + 1) { \\
         const int64_t length = n < cells - at ? n : cells - at; \\
+        NUMBER *const to = n % 3 ? row : other; \\
         memcpy(row, x + at, sizeof *row * (size_t)length); \\
-        row[length] = 77.0f; \\
-        opwright_##name##_row_@(row, length); \\
-        if (row[length] != 77.0f) return 1; \\
-        fwrite(row, sizeof *row, (size_t)length, stdout); \\
+        to[length] = 77.0f; \\
+        opwright_##name##_row_@(to, row, length); \\
+        if (to[length] != 77.0f) return 1; \\
+        fwrite(to, sizeof *to, (size_t)length, stdout); \\
     }
-static NUMBER x[1 << 20], row[1024];
+static NUMBER x[1 << 20], row[1024], other[1024];
 int main(void)
 {
     const int64_t cells = (int64_t)fread(x, sizeof *x, 1 << 20, stdin);

@@ -280,7 +280,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                 }
-                opwright_exp_row_f32(seen_row_, n_);
+                opwright_exp_row_f32(seen_row_, seen_row_, n_);
             }
         }
         if (is_causal_word_ == 1) {
@@ -298,7 +298,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                 }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = (int32_t)i_ <= limit_0_ ? made_0_[i_] : 0.0f;
                 }
@@ -406,7 +406,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                 }
-                opwright_exp_row_f32(seen_row_, n_);
+                opwright_exp_row_f32(seen_row_, seen_row_, n_);
             }
         }
         if (is_causal_word_ == 1) {
@@ -426,7 +426,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                 }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = (int32_t)i_ >= limit_0_ ? made_0_[i_] : 0.0f;
                 }
@@ -544,7 +544,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                         }
-                        opwright_exp_row_f32(seen_row_, n_);
+                        opwright_exp_row_f32(seen_row_, seen_row_, n_);
                     }
                 }
                 if (is_causal_word_ == 1) {
@@ -562,7 +562,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = (int32_t)i_ <= limit_0_ ? made_0_[i_] : 0.0f;
                         }
@@ -688,7 +688,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                         }
-                        opwright_exp_row_f32(seen_row_, n_);
+                        opwright_exp_row_f32(seen_row_, seen_row_, n_);
                     }
                 }
                 if (is_causal_word_ == 1) {
@@ -710,7 +710,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = (int32_t)i_ >= limit_0_ ? made_0_[i_] : 0.0f;
                         }

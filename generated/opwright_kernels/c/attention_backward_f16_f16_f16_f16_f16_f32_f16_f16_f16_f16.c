@@ -279,7 +279,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_t_of_su
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = product_row_[i_] * same_0_ + wide_0_[i_] - same_1_;
                 }
-                opwright_exp_row_f32(seen_row_, n_);
+                opwright_exp_row_f32(seen_row_, seen_row_, n_);
             }
         }
         if (is_causal_word_ == 1) {
@@ -296,7 +296,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_t_of_su
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = product_row_[i_] * same_0_ + wide_0_[i_] - same_1_;
                 }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = (int32_t)i_ <= limit_0_ ? made_0_[i_] : 0.0f;
                 }
@@ -412,7 +412,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_q_of_su
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = product_row_[i_] * same_0_ + wide_0_[i_] - stats_row_[i_];
                 }
-                opwright_exp_row_f32(seen_row_, n_);
+                opwright_exp_row_f32(seen_row_, seen_row_, n_);
             }
         }
         if (is_causal_word_ == 1) {
@@ -431,7 +431,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_q_of_su
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = product_row_[i_] * same_0_ + wide_0_[i_] - stats_row_[i_];
                 }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = (int32_t)i_ >= limit_0_ ? made_0_[i_] : 0.0f;
                 }
@@ -554,7 +554,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_t(void 
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = product_row_[i_] * same_0_ + wide_0_[i_] - same_1_;
                         }
-                        opwright_exp_row_f32(seen_row_, n_);
+                        opwright_exp_row_f32(seen_row_, seen_row_, n_);
                     }
                 }
                 if (is_causal_word_ == 1) {
@@ -571,7 +571,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_t(void 
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = product_row_[i_] * same_0_ + wide_0_[i_] - same_1_;
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = (int32_t)i_ <= limit_0_ ? made_0_[i_] : 0.0f;
                         }
@@ -705,7 +705,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_q(void 
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = product_row_[i_] * same_0_ + wide_0_[i_] - stats_row_[i_];
                         }
-                        opwright_exp_row_f32(seen_row_, n_);
+                        opwright_exp_row_f32(seen_row_, seen_row_, n_);
                     }
                 }
                 if (is_causal_word_ == 1) {
@@ -726,7 +726,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_q(void 
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = product_row_[i_] * same_0_ + wide_0_[i_] - stats_row_[i_];
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = (int32_t)i_ >= limit_0_ ? made_0_[i_] : 0.0f;
                         }

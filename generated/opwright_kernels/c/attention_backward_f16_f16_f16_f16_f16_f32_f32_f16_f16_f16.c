@@ -280,7 +280,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_t_of_su
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                 }
-                opwright_exp_row_f32(seen_row_, n_);
+                opwright_exp_row_f32(seen_row_, seen_row_, n_);
             }
         }
         if (is_causal_word_ == 1) {
@@ -298,7 +298,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_t_of_su
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                 }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = (int32_t)i_ <= limit_0_ ? made_0_[i_] : 0.0f;
                 }
@@ -415,7 +415,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_q_of_su
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                 }
-                opwright_exp_row_f32(seen_row_, n_);
+                opwright_exp_row_f32(seen_row_, seen_row_, n_);
             }
         }
         if (is_causal_word_ == 1) {
@@ -435,7 +435,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_q_of_su
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                 }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = (int32_t)i_ >= limit_0_ ? made_0_[i_] : 0.0f;
                 }
@@ -559,7 +559,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_t(void 
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                         }
-                        opwright_exp_row_f32(seen_row_, n_);
+                        opwright_exp_row_f32(seen_row_, seen_row_, n_);
                     }
                 }
                 if (is_causal_word_ == 1) {
@@ -577,7 +577,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_t(void 
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = (int32_t)i_ <= limit_0_ ? made_0_[i_] : 0.0f;
                         }
@@ -712,7 +712,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_q(void 
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                         }
-                        opwright_exp_row_f32(seen_row_, n_);
+                        opwright_exp_row_f32(seen_row_, seen_row_, n_);
                     }
                 }
                 if (is_causal_word_ == 1) {
@@ -734,7 +734,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_3_q(void 
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = (int32_t)i_ >= limit_0_ ? made_0_[i_] : 0.0f;
                         }

@@ -280,7 +280,7 @@ static void attention_backward_f32_3_t_of_sums(const void *context_, int64_t cel
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                 }
-                opwright_exp_row_f32(seen_row_, n_);
+                opwright_exp_row_f32(seen_row_, seen_row_, n_);
             }
         }
         if (is_causal_word_ == 1) {
@@ -298,7 +298,7 @@ static void attention_backward_f32_3_t_of_sums(const void *context_, int64_t cel
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                 }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = (int32_t)i_ <= limit_0_ ? made_0_[i_] : 0.0f;
                 }
@@ -392,7 +392,7 @@ static void attention_backward_f32_3_q_of_sums(const void *context_, int64_t cel
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                 }
-                opwright_exp_row_f32(seen_row_, n_);
+                opwright_exp_row_f32(seen_row_, seen_row_, n_);
             }
         }
         if (is_causal_word_ == 1) {
@@ -412,7 +412,7 @@ static void attention_backward_f32_3_q_of_sums(const void *context_, int64_t cel
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                 }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     seen_row_[i_] = (int32_t)i_ >= limit_0_ ? made_0_[i_] : 0.0f;
                 }
@@ -516,7 +516,7 @@ static void attention_backward_f32_3_t(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                         }
-                        opwright_exp_row_f32(seen_row_, n_);
+                        opwright_exp_row_f32(seen_row_, seen_row_, n_);
                     }
                 }
                 if (is_causal_word_ == 1) {
@@ -534,7 +534,7 @@ static void attention_backward_f32_3_t(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - same_1_;
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = (int32_t)i_ <= limit_0_ ? made_0_[i_] : 0.0f;
                         }
@@ -646,7 +646,7 @@ static void attention_backward_f32_3_q(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                         }
-                        opwright_exp_row_f32(seen_row_, n_);
+                        opwright_exp_row_f32(seen_row_, seen_row_, n_);
                     }
                 }
                 if (is_causal_word_ == 1) {
@@ -668,7 +668,7 @@ static void attention_backward_f32_3_q(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = product_row_[i_] * same_0_ + mask_row_[i_] - stats_row_[i_];
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = (int32_t)i_ >= limit_0_ ? made_0_[i_] : 0.0f;
                         }

@@ -269,7 +269,7 @@ static void attention_bf16_bf16_bf16_f32_bf16_f32_1_t(void *context_, int64_t pa
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = seen_row_[i_] - same_0_;
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = made_0_[i_];
                         }
@@ -286,7 +286,7 @@ static void attention_bf16_bf16_bf16_f32_bf16_f32_1_t(void *context_, int64_t pa
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = seen_row_[i_] - same_0_;
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             share_row_[i_] = opwright_cut_bf16(opwright_from_bf16(opwright_to_bf16(made_0_[i_])));
                         }
@@ -303,7 +303,7 @@ static void attention_bf16_bf16_bf16_f32_bf16_f32_1_t(void *context_, int64_t pa
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = seen_row_[i_] - same_0_;
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = opwright_from_f16(opwright_to_f16(made_0_[i_]));
                         }
@@ -530,7 +530,7 @@ static void attention_bf16_bf16_bf16_f32_bf16_f32_1_q(void *context_, int64_t pa
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = seen_row_[i_] - base_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 wide_[i_] = made_0_[i_];
                             }
@@ -551,7 +551,7 @@ static void attention_bf16_bf16_bf16_f32_bf16_f32_1_q(void *context_, int64_t pa
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = seen_row_[i_] - base_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 share_row_[i_] = opwright_cut_bf16(opwright_from_bf16(opwright_to_bf16(made_0_[i_])));
                             }
@@ -571,7 +571,7 @@ static void attention_bf16_bf16_bf16_f32_bf16_f32_1_q(void *context_, int64_t pa
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = seen_row_[i_] - base_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 wide_[i_] = opwright_from_f16(opwright_to_f16(made_0_[i_]));
                             }
@@ -870,8 +870,10 @@ static void attention_bf16_bf16_bf16_f32_bf16_f32_1_q(void *context_, int64_t pa
                     float *restrict stats_row_ = opwright_place_f32(stats_first_, stats_Q, n_, total_, stats_room_);
                     const float *restrict base_row_ = base + (q - begin_);
                     const float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                    float made_0_[512];
+                    opwright_log_row_f32(made_0_, weight_row_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        stats_row_[i_] = base_row_[i_] + opwright_log_f32(weight_row_[i_]);
+                        stats_row_[i_] = base_row_[i_] + made_0_[i_];
                     }
                     opwright_put_f32(stats_row_, stats_first_, stats_Q, n_);
                 }

@@ -269,7 +269,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_t(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = seen_row_[i_] - same_0_;
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = made_0_[i_];
                         }
@@ -287,7 +287,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_t(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = seen_row_[i_] - same_0_;
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = opwright_from_bf16(opwright_to_bf16(made_0_[i_]));
                         }
@@ -305,7 +305,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_t(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = seen_row_[i_] - same_0_;
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = opwright_from_f16(opwright_to_f16(made_0_[i_]));
                         }
@@ -532,7 +532,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_q(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = seen_row_[i_] - base_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 wide_[i_] = made_0_[i_];
                             }
@@ -552,7 +552,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_q(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = seen_row_[i_] - base_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 wide_[i_] = opwright_from_bf16(opwright_to_bf16(made_0_[i_]));
                             }
@@ -572,7 +572,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_q(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = seen_row_[i_] - base_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 wide_[i_] = opwright_from_f16(opwright_to_f16(made_0_[i_]));
                             }
@@ -776,8 +776,10 @@ static void attention_f16_f16_f16_f32_f16_f32_1_q(void *context_, int64_t part_)
                     float *restrict stats_row_ = opwright_place_f32(stats_first_, stats_Q, n_, total_, stats_room_);
                     const float *restrict base_row_ = base + (q - begin_);
                     const float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                    float made_0_[512];
+                    opwright_log_row_f32(made_0_, weight_row_, n_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        stats_row_[i_] = base_row_[i_] + opwright_log_f32(weight_row_[i_]);
+                        stats_row_[i_] = base_row_[i_] + made_0_[i_];
                     }
                     opwright_put_f32(stats_row_, stats_first_, stats_Q, n_);
                 }

@@ -99,10 +99,7 @@ static void elu_backward_f16_0_x(void *context_, int64_t part_)
                 opwright_from_row_f16(diff_dst + (diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, wide_1_);
                 const float same_0_ = (float)alpha;
                 float made_0_[512];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    made_0_[i_] = wide_0_[i_];
-                }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, wide_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = wide_0_[i_] > 0.0f ? wide_1_[i_] : wide_1_[i_] * same_0_ * made_0_[i_];
                 }

@@ -91,10 +91,7 @@ static void elu_backward_f32_0_x(void *context_, int64_t part_)
                 opwright_fetch(diff_dst_row_ + n_, n_ * 4);
                 const float same_0_ = (float)alpha;
                 float made_0_[512];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    made_0_[i_] = src_row_[i_];
-                }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, src_row_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_src_row_[i_] = src_row_[i_] > 0.0f ? diff_dst_row_[i_] : diff_dst_row_[i_] * same_0_ * made_0_[i_];
                 }

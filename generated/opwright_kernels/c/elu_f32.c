@@ -50,7 +50,7 @@ static void elu_f32_0_x(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_0_[i_] = src_row_[i_] / 2.0f;
         }
-        opwright_tanh_row_f32(made_0_, n_);
+        opwright_tanh_row_f32(made_0_, made_0_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             dst_row_[i_] = src_row_[i_] >= 0.0f ? src_row_[i_] : same_0_ * (2.0f * made_0_[i_] / (1.0f - made_0_[i_]));
         }

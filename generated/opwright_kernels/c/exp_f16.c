@@ -45,10 +45,7 @@ static void exp_f16_0_x(void *context_, int64_t part_)
         float wide_0_[512];
         opwright_from_row_f16(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, wide_0_);
         float made_0_[512];
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            made_0_[i_] = wide_0_[i_];
-        }
-        opwright_exp_row_f32(made_0_, n_);
+        opwright_exp_row_f32(made_0_, wide_0_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             wide_[i_] = made_0_[i_];
         }

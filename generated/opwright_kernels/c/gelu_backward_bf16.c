@@ -77,7 +77,7 @@ static void gelu_backward_bf16_0_x(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     level_row_[i_] = near_row_[i_] * 0.7071067811865476f;
                 }
-                opwright_erf_row_f32(level_row_, n_);
+                opwright_erf_row_f32(level_row_, level_row_, n_);
             }
         }
         if (mode_word_ == 1) {
@@ -88,7 +88,7 @@ static void gelu_backward_bf16_0_x(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     level_row_[i_] = 0.7978845608028654f * (near_row_[i_] + 0.044715f * near_row_[i_] * near_row_[i_] * near_row_[i_]);
                 }
-                opwright_tanh_row_f32(level_row_, n_);
+                opwright_tanh_row_f32(level_row_, level_row_, n_);
             }
         }
         if (mode_word_ == 0) {
@@ -101,7 +101,7 @@ static void gelu_backward_bf16_0_x(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = same_0_ * near_row_[i_] * near_row_[i_];
                 }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     slope_row_[i_] = 0.7978845608028654f * made_0_[i_];
                 }

@@ -57,7 +57,7 @@ static void gelu_bf16_0_x(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = opwright_from_bf16(src_row_[i_]) * 0.7071067811865476f;
                 }
-                opwright_erf_row_f32(made_0_, n_);
+                opwright_erf_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = 0.5f * opwright_from_bf16(src_row_[i_]) * (1.0f + made_0_[i_]);
                 }
@@ -76,7 +76,7 @@ static void gelu_bf16_0_x(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = 0.7978845608028654f * (opwright_from_bf16(src_row_[i_]) + 0.044715f * opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]) * opwright_from_bf16(src_row_[i_]));
                 }
-                opwright_tanh_row_f32(made_0_, n_);
+                opwright_tanh_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = 0.5f * opwright_from_bf16(src_row_[i_]) * (1.0f + made_0_[i_]);
                 }

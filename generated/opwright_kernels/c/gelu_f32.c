@@ -58,7 +58,7 @@ static void gelu_f32_0_x(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = src_row_[i_] * 0.7071067811865476f;
                 }
-                opwright_erf_row_f32(made_0_, n_);
+                opwright_erf_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = 0.5f * src_row_[i_] * (1.0f + made_0_[i_]);
                 }
@@ -78,7 +78,7 @@ static void gelu_f32_0_x(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = 0.7978845608028654f * (src_row_[i_] + 0.044715f * src_row_[i_] * src_row_[i_] * src_row_[i_]);
                 }
-                opwright_tanh_row_f32(made_0_, n_);
+                opwright_tanh_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     dst_row_[i_] = 0.5f * src_row_[i_] * (1.0f + made_0_[i_]);
                 }

@@ -44,8 +44,10 @@ static void log_f16_0_x(void *context_, int64_t part_)
         opwright_fetch(dst + (dst_X_x_at_ + x * dst_X_step_), n_ * 2);
         float wide_0_[512];
         opwright_from_row_f16(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, wide_0_);
+        float made_0_[512];
+        opwright_log_row_f32(made_0_, wide_0_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
-            wide_[i_] = opwright_log_f32(wide_0_[i_]);
+            wide_[i_] = made_0_[i_];
         }
         opwright_put_wide_f16(wide_, dst + (dst_X_x_at_ + x * dst_X_step_), dst_X_step_, n_, total_);
     }

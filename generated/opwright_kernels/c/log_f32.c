@@ -30,7 +30,7 @@ static void log_f32_0_x(void *context_, int64_t part_)
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, dst_X_step_ == 1 && src_X_step_ == 1 ? 4096 : opwright_apart(dst_X_step_, src_X_step_));
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);
@@ -43,9 +43,7 @@ static void log_f32_0_x(void *context_, int64_t part_)
         float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_step_, n_, total_, dst_room_);
         float src_room_[512];
         const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            dst_row_[i_] = opwright_log_f32(src_row_[i_]);
-        }
+        opwright_log_row_f32(dst_row_, src_row_, n_);
         opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
     }
 }

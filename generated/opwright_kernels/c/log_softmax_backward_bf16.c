@@ -294,7 +294,7 @@ static void log_softmax_backward_bf16_0_a(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         made_0_[i_] = opwright_from_bf16(dst_row_[i_]);
                     }
-                    opwright_exp_row_f32(made_0_, n_);
+                    opwright_exp_row_f32(made_0_, made_0_, n_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) - made_0_[i_] * total_row_[i_];
@@ -432,7 +432,7 @@ static void log_softmax_backward_bf16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                opwright_exp_row_f32(made_0_rows_, tasks_ * C);
+                opwright_exp_row_f32(made_0_rows_, made_0_rows_, tasks_ * C);
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);
@@ -464,7 +464,7 @@ static void log_softmax_backward_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = opwright_from_bf16(dst_row_[i_]);
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         const float same_0_ = total_of_[t_];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) - made_0_[i_] * same_0_;

@@ -220,10 +220,7 @@ static void log_softmax_backward_f16_0_a(void *context_, int64_t part_)
                     float wide_1_[512];
                     opwright_from_row_f16(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, wide_1_);
                     float made_0_[512];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = wide_1_[i_];
-                    }
-                    opwright_exp_row_f32(made_0_, n_);
+                    opwright_exp_row_f32(made_0_, wide_1_, n_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         wide_[i_] = wide_0_[i_] - made_0_[i_] * total_row_[i_];
@@ -359,7 +356,7 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                opwright_exp_row_f32(made_0_rows_, tasks_ * C);
+                opwright_exp_row_f32(made_0_rows_, made_0_rows_, tasks_ * C);
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);
@@ -388,7 +385,7 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = wide_1_[i_];
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         const float same_0_ = total_of_[t_];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = wide_0_[i_] - made_0_[i_] * same_0_;

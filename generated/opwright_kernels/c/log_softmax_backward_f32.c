@@ -292,10 +292,7 @@ static void log_softmax_backward_f32_0_a(void *context_, int64_t part_)
                     const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_A_step_, n_, dst_room_);
                     opwright_fetch(dst_row_ + n_, n_ * 4);
                     float made_0_[512];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        made_0_[i_] = dst_row_[i_];
-                    }
-                    opwright_exp_row_f32(made_0_, n_);
+                    opwright_exp_row_f32(made_0_, dst_row_, n_);
                     const float *restrict total_row_ = total + (a - begin_);
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         diff_src_row_[i_] = diff_dst_row_[i_] - made_0_[i_] * total_row_[i_];
@@ -432,7 +429,7 @@ static void log_softmax_backward_f32_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                opwright_exp_row_f32(made_0_rows_, tasks_ * C);
+                opwright_exp_row_f32(made_0_rows_, made_0_rows_, tasks_ * C);
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);
@@ -467,7 +464,7 @@ static void log_softmax_backward_f32_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = dst_row_[i_];
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         const float same_0_ = total_of_[t_];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             diff_src_row_[i_] = diff_dst_row_[i_] - made_0_[i_] * same_0_;

@@ -197,7 +197,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] += made_0_[i_];
                             }
@@ -225,9 +225,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         }
                     }
                     float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
-                    }
+                    opwright_log_row_f32(shared_0__row_, tile_, n_);
                 }
                 for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
                     const int64_t n_ = 64;
@@ -250,7 +248,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] += made_0_[i_];
                             }
@@ -278,9 +276,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         }
                     }
                     float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
-                    }
+                    opwright_log_row_f32(shared_0__row_, tile_, n_);
                 }
                 for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); a += 32) {
                     a = opwright_min(a, end_ - 32);
@@ -304,7 +300,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] += made_0_[i_];
                             }
@@ -332,9 +328,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         }
                     }
                     float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
-                    }
+                    opwright_log_row_f32(shared_0__row_, tile_, n_);
                 }
                 for (int64_t a = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); a < end_; a += 32) {
                     const int64_t n_ = end_ - a;
@@ -357,7 +351,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] += made_0_[i_];
                             }
@@ -385,9 +379,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         }
                     }
                     float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
-                    }
+                    opwright_log_row_f32(shared_0__row_, tile_, n_);
                 }
             }
             if (!(src_A_step_ == 1)) {
@@ -413,7 +405,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] += made_0_[i_];
                             }
@@ -441,9 +433,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         }
                     }
                     float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
-                    }
+                    opwright_log_row_f32(shared_0__row_, tile_, n_);
                 }
                 for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < end_; a += 64) {
                     const int64_t n_ = end_ - a;
@@ -467,7 +457,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
                             }
-                            opwright_exp_row_f32(made_0_, n_);
+                            opwright_exp_row_f32(made_0_, made_0_, n_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] += made_0_[i_];
                             }
@@ -495,9 +485,7 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                         }
                     }
                     float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        shared_0__row_[i_] = opwright_log_f32(tile_[i_]);
-                    }
+                    opwright_log_row_f32(shared_0__row_, tile_, n_);
                 }
             }
             for (int64_t c = 0; c < C; ++c) {
@@ -646,7 +634,7 @@ static void log_softmax_bf16_0_c(void *context_, int64_t part_)
                         }
                     }
                 }
-                opwright_exp_row_f32(made_0_rows_, tasks_ * C);
+                opwright_exp_row_f32(made_0_rows_, made_0_rows_, tasks_ * C);
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
                     for (int64_t c = 0; c < C; c += block_) {
@@ -670,7 +658,7 @@ static void log_softmax_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_;
                         }
-                        opwright_exp_row_f32(made_0_, n_);
+                        opwright_exp_row_f32(made_0_, made_0_, n_);
                         sums_1_ = opwright_sum_row_f32_f32(sums_1_, made_0_, n_);
                     }
                     total_of_[t_] += opwright_sum_lanes_f32(sums_1_);

@@ -57,17 +57,17 @@ static void mish_backward_bf16_0_x(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_0_[i_] = -opwright_abs_f32(opwright_from_bf16(src_row_[i_]));
         }
-        opwright_exp_row_f32(made_0_, n_);
+        opwright_exp_row_f32(made_0_, made_0_, n_);
         float made_1_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_1_[i_] = opwright_maximumf(opwright_from_bf16(src_row_[i_]), 0.0f) + opwright_log1p_f32(made_0_[i_]);
         }
-        opwright_tanh_row_f32(made_1_, n_);
+        opwright_tanh_row_f32(made_1_, made_1_, n_);
         float made_2_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_2_[i_] = opwright_from_bf16(src_row_[i_]) >= 0.0f ? -opwright_from_bf16(src_row_[i_]) : opwright_from_bf16(src_row_[i_]);
         }
-        opwright_exp_row_f32(made_2_, n_);
+        opwright_exp_row_f32(made_2_, made_2_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) * (made_1_[i_] + opwright_from_bf16(src_row_[i_]) * ((opwright_from_bf16(src_row_[i_]) >= 0.0f ? 1.0f : made_2_[i_]) / (1.0f + made_2_[i_])) * (1.0f - made_1_[i_] * made_1_[i_]));
         }

@@ -56,17 +56,17 @@ static void mish_backward_f32_0_x(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_0_[i_] = -opwright_abs_f32(src_row_[i_]);
         }
-        opwright_exp_row_f32(made_0_, n_);
+        opwright_exp_row_f32(made_0_, made_0_, n_);
         float made_1_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_1_[i_] = opwright_maximumf(src_row_[i_], 0.0f) + opwright_log1p_f32(made_0_[i_]);
         }
-        opwright_tanh_row_f32(made_1_, n_);
+        opwright_tanh_row_f32(made_1_, made_1_, n_);
         float made_2_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_2_[i_] = src_row_[i_] >= 0.0f ? -src_row_[i_] : src_row_[i_];
         }
-        opwright_exp_row_f32(made_2_, n_);
+        opwright_exp_row_f32(made_2_, made_2_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             diff_src_row_[i_] = diff_dst_row_[i_] * (made_1_[i_] + src_row_[i_] * ((src_row_[i_] >= 0.0f ? 1.0f : made_2_[i_]) / (1.0f + made_2_[i_])) * (1.0f - made_1_[i_] * made_1_[i_]));
         }

@@ -48,12 +48,12 @@ static void mish_f16_0_x(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_0_[i_] = -opwright_abs_f32(wide_0_[i_]);
         }
-        opwright_exp_row_f32(made_0_, n_);
+        opwright_exp_row_f32(made_0_, made_0_, n_);
         float made_1_[512];
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_1_[i_] = opwright_maximumf(wide_0_[i_], 0.0f) + opwright_log1p_f32(made_0_[i_]);
         }
-        opwright_tanh_row_f32(made_1_, n_);
+        opwright_tanh_row_f32(made_1_, made_1_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             wide_[i_] = wide_0_[i_] * made_1_[i_];
         }

@@ -92,7 +92,7 @@ static void sigmoid_backward_f32_0_x(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     made_0_[i_] = -opwright_abs_f32(src_row_[i_]);
                 }
-                opwright_exp_row_f32(made_0_, n_);
+                opwright_exp_row_f32(made_0_, made_0_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_src_row_[i_] = diff_dst_row_[i_] * made_0_[i_] / ((1.0f + made_0_[i_]) * (1.0f + made_0_[i_]));
                 }

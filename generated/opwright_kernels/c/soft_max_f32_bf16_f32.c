@@ -224,7 +224,7 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         shared_0__row_[i_] = src_row_[i_] - base_row_[i_];
                     }
-                    opwright_exp_row_f32(shared_0__row_, n_);
+                    opwright_exp_row_f32(shared_0__row_, shared_0__row_, n_);
                 }
             }
             for (int64_t a = begin_; a < end_; ++a) {
@@ -420,9 +420,7 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                     const int64_t n_ = opwright_min(block_, end_ - a);
                     float *restrict shared_1__row_ = shared_1_ + (a - begin_);
                     const float *restrict total_row_ = total + (a - begin_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        shared_1__row_[i_] = opwright_log_f32(total_row_[i_]);
-                    }
+                    opwright_log_row_f32(shared_1__row_, total_row_, n_);
                 }
             }
             if (!stats_absent_) {
@@ -594,12 +592,12 @@ static void soft_max_f32_bf16_f32_0_c(void *context_, int64_t part_)
                         shared_0__row_[i_] = src_row_[i_] - same_0_;
                     }
                     if (!(group_ > 1)) {
-                        opwright_exp_row_f32(shared_0__row_, n_);
+                        opwright_exp_row_f32(shared_0__row_, shared_0__row_, n_);
                     }
                 }
             }
             if (group_ > 1) {
-                opwright_exp_row_f32(shared_0__rows_, tasks_ * C);
+                opwright_exp_row_f32(shared_0__rows_, shared_0__rows_, tasks_ * C);
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);

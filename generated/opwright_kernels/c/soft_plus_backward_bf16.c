@@ -59,7 +59,7 @@ static void soft_plus_backward_bf16_0_x(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_0_[i_] = same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? same_1_ * opwright_from_bf16(src_row_[i_]) : same_0_ * opwright_from_bf16(src_row_[i_]);
         }
-        opwright_exp_row_f32(made_0_, n_);
+        opwright_exp_row_f32(made_0_, made_0_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             wide_[i_] = opwright_from_bf16(diff_dst_row_[i_]) * ((same_0_ * opwright_from_bf16(src_row_[i_]) >= 0.0f ? 1.0f : made_0_[i_]) / (1.0f + made_0_[i_]));
         }

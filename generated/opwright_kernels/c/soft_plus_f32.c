@@ -50,7 +50,7 @@ static void soft_plus_f32_0_x(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             made_0_[i_] = -opwright_abs_f32(same_0_ * src_row_[i_]);
         }
-        opwright_exp_row_f32(made_0_, n_);
+        opwright_exp_row_f32(made_0_, made_0_, n_);
         for (int64_t i_ = 0; i_ < n_; ++i_) {
             dst_row_[i_] = (opwright_maximumf(same_0_ * src_row_[i_], 0.0f) + opwright_log1p_f32(made_0_[i_])) / same_0_;
         }

@@ -96,10 +96,7 @@ static void tanh_backward_f16_0_x(void *context_, int64_t part_)
                 float wide_1_[512];
                 opwright_from_row_f16(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, wide_1_);
                 float made_0_[512];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    made_0_[i_] = wide_1_[i_];
-                }
-                opwright_tanh_row_f32(made_0_, n_);
+                opwright_tanh_row_f32(made_0_, wide_1_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     wide_[i_] = wide_0_[i_] * (1.0f - made_0_[i_]) * (1.0f + made_0_[i_]);
                 }

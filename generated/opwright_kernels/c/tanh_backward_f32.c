@@ -88,10 +88,7 @@ static void tanh_backward_f32_0_x(void *context_, int64_t part_)
                 const float *restrict src_row_ = opwright_row_f32(src + (src_X_x_at_ + x * src_X_step_), src_X_step_, n_, src_room_);
                 opwright_fetch(src_row_ + n_, n_ * 4);
                 float made_0_[512];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    made_0_[i_] = src_row_[i_];
-                }
-                opwright_tanh_row_f32(made_0_, n_);
+                opwright_tanh_row_f32(made_0_, src_row_, n_);
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     diff_src_row_[i_] = diff_dst_row_[i_] * (1.0f - made_0_[i_]) * (1.0f + made_0_[i_]);
                 }

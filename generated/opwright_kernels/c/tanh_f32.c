@@ -43,11 +43,7 @@ static void tanh_f32_0_x(void *context_, int64_t part_)
         float *restrict dst_row_ = opwright_place_f32(dst_first_, dst_X_step_, n_, total_, dst_room_);
         float src_room_[512];
         const float *restrict src_row_ = opwright_row_f32(call_->src + (opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_) + x * src_X_step_), src_X_step_, n_, src_room_);
-        opwright_fetch(src_row_ + n_, n_ * 4);
-        for (int64_t i_ = 0; i_ < n_; ++i_) {
-            dst_row_[i_] = src_row_[i_];
-        }
-        opwright_tanh_row_f32(dst_row_, n_);
+        opwright_tanh_row_f32(dst_row_, src_row_, n_);
         opwright_put_f32(dst_row_, dst_first_, dst_X_step_, n_);
     }
 }

@@ -10,6 +10,7 @@
 
 #include "opwright_functions_f32.h"
 #include "opwright_functions_f64.h"
+#include "opwright_functions_pow_f64.h"
 #include "opwright_narrow.h"
 
 static inline double opwright_sqrt_f64(double x) { return sqrt(x); }
@@ -18,7 +19,6 @@ static inline double opwright_round_f64(double x) { return rint(x); }
 static inline double opwright_floor_f64(double x) { return floor(x); }
 static inline double opwright_ceil_f64(double x) { return ceil(x); }
 static inline double opwright_sign_f64(double x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x; }
-static inline double opwright_pow_f64(double x, double y) { return pow(x, y); }
 
 static inline int64_t opwright_abs_s64(int64_t x) { return x < 0 ? (int64_t)(0 - (uint64_t)x) : x; }
 static inline int64_t opwright_sign_s64(int64_t x) { return (x > 0) - (x < 0); }

@@ -1,5 +1,5 @@
 // Functions of real numbers in f32: plain C11 without a branch or a call, so that a compiler vectorises a loop that calls
-// them; only erf has a table. With -ffp-contract=off every compiler and instruction set gives the same bits. The coefficients of a
+// them; only tanh and erf have tables. With -ffp-contract=off every compiler and instruction set gives the same bits. The coefficients of a
 // polynomial are a minimax fit of the function in its comment. NaN, Inf and -0.0 follow Annex F of C; denormals are
 // preserved. docs/SPEC.md of opwright, "Functions", has the error bounds.
 
@@ -246,25 +246,35 @@ static inline float opwright_exp2_f32(float x)
     return opwright_scaled_f32(opwright_fma_f32(r, p, 1.0f), shifted);
 }
 
-// ln(1 + f) + error + e * ln(2) for 1 + f in [sqrt(0.5), sqrt(2)].
+// (ln(1 + f) - f + f^2 / 2) / f^3 for 1 + f in [sqrt(0.5), sqrt(2)].
+#define OPWRIGHT_LOG_F32_0 -0x1.38c2a6p-4f
+#define OPWRIGHT_LOG_F32_1 0x1.055ce8p-3f
+#define OPWRIGHT_LOG_F32_2 -0x1.0d82a4p-3f
+#define OPWRIGHT_LOG_F32_3 0x1.22d96ep-3f
+#define OPWRIGHT_LOG_F32_4 -0x1.547288p-3f
+#define OPWRIGHT_LOG_F32_5 0x1.99a01ap-3f
+#define OPWRIGHT_LOG_F32_6 -0x1.000226p-2f
+#define OPWRIGHT_LOG_F32_7 0x1.555554p-2f
+
+// ln(1 + f) + error + e * ln(2).
 OPWRIGHT_INLINE float opwright_log_of_parts_f32(float f, float error, float e)
 {
-    float p = -0x1.38c2a6p-4f;
-    p = opwright_fma_f32(p, f, 0x1.055ce8p-3f);
-    p = opwright_fma_f32(p, f, -0x1.0d82a4p-3f);
-    p = opwright_fma_f32(p, f, 0x1.22d96ep-3f);
-    p = opwright_fma_f32(p, f, -0x1.547288p-3f);
-    p = opwright_fma_f32(p, f, 0x1.99a01ap-3f);
-    p = opwright_fma_f32(p, f, -0x1.000226p-2f);
-    p = opwright_fma_f32(p, f, 0x1.555554p-2f);
-    const float square = f * f;
-    const float high = e * OPWRIGHT_LN2_F32;
-    const float low = e * OPWRIGHT_LN2_REST_F32 + error;
-    return high + (f + (low + (square * f * p - 0.5f * square)));
+    float p = OPWRIGHT_LOG_F32_0;
+    p = opwright_fma_f32(p, f, OPWRIGHT_LOG_F32_1);
+    p = opwright_fma_f32(p, f, OPWRIGHT_LOG_F32_2);
+    p = opwright_fma_f32(p, f, OPWRIGHT_LOG_F32_3);
+    p = opwright_fma_f32(p, f, OPWRIGHT_LOG_F32_4);
+    p = opwright_fma_f32(p, f, OPWRIGHT_LOG_F32_5);
+    p = opwright_fma_f32(p, f, OPWRIGHT_LOG_F32_6);
+    p = opwright_fma_f32(p, f, OPWRIGHT_LOG_F32_7);
+    const float low = opwright_fma_f32(e, OPWRIGHT_LN2_REST_F32, error);
+    const float small = opwright_fma_f32(f * f, opwright_fma_f32(p, f, -0.5f), low);
+    return opwright_fma_f32(e, OPWRIGHT_LN2_F32, f + small);
 }
 
-// The exponent e that leaves x / 2^e in [sqrt(0.5), sqrt(2)), for bits of a positive normal x.
-static inline int32_t opwright_exponent_f32(uint32_t bits) { return (int32_t)(bits - 0x3f3504f3u) >> 23; }
+// The bits of sqrt(0.5), and the exponent e that leaves x / 2^e in [sqrt(0.5), sqrt(2)), for bits of a positive normal x.
+#define OPWRIGHT_ROOT_F32 0x3f3504f3
+static inline int32_t opwright_exponent_f32(uint32_t bits) { return (int32_t)(bits - OPWRIGHT_ROOT_F32) >> 23; }
 
 OPWRIGHT_INLINE float opwright_log_f32(float x)
 {
@@ -292,43 +302,64 @@ OPWRIGHT_INLINE float opwright_log1p_f32(float x)
     return opwright_pick_f32(x > -1.0f, above, opwright_pick_f32(x == -1.0f, -INFINITY, NAN));
 }
 
-// tanh in two steps, so that rows of it can use rows of exponentials: the argument of `exp`, and the rest.
-OPWRIGHT_INLINE float opwright_tanh_exponent_f32(float x)
+// tanh and erf, by eight pieces of their arguments' magnitudes: of each, a number c near its middle, where the function of c is
+// close to a number of f32, and the coefficients of a polynomial in r, what the magnitude is more than c. In the first piece c is
+// 0, and r is added to what the polynomial gives. From the end on the result rounds to 1.
+enum { OPWRIGHT_PIECES = 8, OPWRIGHT_TANH_DEGREE = 7, OPWRIGHT_ERF_DEGREE = 6 };
+
+OPWRIGHT_INLINE float opwright_of_piece_f32(float x, float t, uint32_t piece, const float *centers,
+                                            const float (*parts)[OPWRIGHT_PIECES], int degree)
 {
-    const float magnitude = opwright_abs_f32(x);
-    // From 10 on the result rounds to 1.
-    return 2.0f * opwright_pick_f32(magnitude > 10.0f, 10.0f, magnitude);
+    const uint32_t here = piece % OPWRIGHT_PIECES; // of NaN any of them
+    const float r = t - centers[here];
+    float p = parts[0][here];
+    for (int i = 1; i < degree; ++i) {
+        p = opwright_fma_f32(p, r, parts[i][here]);
+    }
+    const float last = parts[degree][here];
+    return opwright_signed_f32(opwright_fma_f32(p, r, opwright_pick_f32(last == 0.0f, r, last)), x);
 }
 
-OPWRIGHT_INLINE float opwright_tanh_of_f32(float x, float power)
-{
-    const float magnitude = opwright_abs_f32(x);
-    // (tanh(x) - x) / x^3 over x^2 for |x| <= 0.65.
-    const float s = x * x;
-    float p = -0x1.696a9ap-8f;
-    p = opwright_fma_f32(p, s, 0x1.4f5d72p-6f);
-    p = opwright_fma_f32(p, s, -0x1.b7cfb6p-5f);
-    p = opwright_fma_f32(p, s, 0x1.1103f0p-3f);
-    p = opwright_fma_f32(p, s, -0x1.555524p-2f);
-    const float small = opwright_fma_f32(magnitude * s, p, magnitude);
-    const float large = 1.0f - 2.0f / (power + 1.0f);
-    return opwright_signed_f32(opwright_pick_f32(magnitude < 0.625f, small, large), x);
-}
+// tanh: the piece is the exponent of 3.3259 * t + 2 and its first bit behind the point.
+#define OPWRIGHT_TANH_END_F32 9.0156f
+#define OPWRIGHT_TANH_SCALE_F32 0x1.a9b87ap+1f
+static const float opwright_tanh_centers_f32[OPWRIGHT_PIECES] = {
+    0.0f, 0x1.d3d158p-2f, 0x1.cd9fbep-1f, 0x1.7fbd4p+0f, 0x1.330076p+1f, 0x1.d09e26p+1f, 0x1.5a79dp+2f, 0x1.f6a6fcp+2f,
+};
+static const float opwright_tanh_parts_f32[OPWRIGHT_TANH_DEGREE + 1][OPWRIGHT_PIECES] = {
+    {-0x1.4a2a04p-5f, 0x1.7c013ep-6f, 0x1.3e019ep-7f, -0x1.fed246p-9f,
+     -0x1.839362p-18f, 0x1.25a5c4p-15f, 0x1.497996p-20f, 0x1.5931b6p-27f},
+    {-0x1.e76p-8f, -0x1.daa23ap-5f, 0x1.b80088p-7f, 0x1.de5f54p-8f,
+     -0x1.6fc6c4p-11f, -0x1.05b2d2p-13f, -0x1.224188p-18f, -0x1.1a59cep-25f},
+    {0x1.148f4cp-3f, -0x1.abb81p-7f, -0x1.d023d2p-5f, -0x1.6346ep-9f,
+     0x1.b36ad4p-9f, 0x1.7f6b04p-12f, 0x1.59735cp-17f, 0x1.495c02p-24f},
+    {-0x1.914248p-13f, 0x1.5a39cp-3f, 0x1.b3de9ep-5f, -0x1.98f576p-6f,
+     -0x1.3b71e8p-7f, -0x1.e58846p-11f, -0x1.af409cp-16f, -0x1.a35284p-23f},
+    {-0x1.5552b4p-2f, -0x1.f7fe62p-4f, 0x1.67e9cep-4f, 0x1.681cd4p-4f,
+     0x1.517cccp-6f, 0x1.e8f54ep-10f, 0x1.bd1522p-15f, 0x1.b1a92p-22f},
+    {-0x1.aa0412p-23f, -0x1.65c398p-2f, -0x1.64b77ep-2f, -0x1.4f8884p-3f,
+     -0x1.05bb2ep-5f, -0x1.6fbc2p-9f, -0x1.4de9f2p-14f, -0x1.448f4ap-21f},
+    {0x1.91a502p-31f, 0x1.a26bf8p-1f, 0x1.f17458p-2f, 0x1.72c528p-3f,
+     0x1.0a18fcp-5f, 0x1.703d84p-9f, 0x1.4ceab6p-14f, 0x1.438194p-21f},
+    {0.0f, 0x1.b5c6c6p-2f, 0x1.6f253p-1f, 0x1.cf5772p-1f,
+     0x1.f79da6p-1f, 0x1.ff47cp-1f, 0x1.fffaccp-1f, 0x1.fffff6p-1f},
+};
 
 OPWRIGHT_INLINE float opwright_tanh_f32(float x)
 {
-    return opwright_tanh_of_f32(x, opwright_exp_f32(opwright_tanh_exponent_f32(x)));
+    const float magnitude = opwright_abs_f32(x);
+    const float t = opwright_pick_f32(magnitude > OPWRIGHT_TANH_END_F32, OPWRIGHT_TANH_END_F32, magnitude);
+    const uint32_t piece = opwright_bits(opwright_fma_f32(t, OPWRIGHT_TANH_SCALE_F32, 2.0f)) >> 22;
+    return opwright_of_piece_f32(x, t, piece, opwright_tanh_centers_f32, opwright_tanh_parts_f32, OPWRIGHT_TANH_DEGREE);
 }
 
-// erf(c + r) in steps of 17/32: of each, c, and the coefficients of r^6 to r^0. c is near the middle of a step, where
-// erf(c) is close to a number of f32. In the first step c is 0, and r is added to what the polynomial gives.
-enum { OPWRIGHT_ERF_STEPS = 8, OPWRIGHT_ERF_DEGREE = 6 };
-#define OPWRIGHT_ERF_END_F32 3.98f  // from here on the result rounds to 1
-#define OPWRIGHT_ERF_STEPS_PER_ONE_F32 0x1.e1e1e2p+0f
-static const float opwright_erf_centers_f32[OPWRIGHT_ERF_STEPS] = {
+// erf: pieces of 17/32, the lowest bits of a sum.
+#define OPWRIGHT_ERF_END_F32 3.98f
+#define OPWRIGHT_ERF_SCALE_F32 0x1.e1e1e2p+0f
+static const float opwright_erf_centers_f32[OPWRIGHT_PIECES] = {
     0.0f, 0x1.0f9aap-1f, 0x1.1077ap+0f, 0x1.97b2cp+0f, 0x1.104398p+1f, 0x1.53e18p+1f, 0x1.98282p+1f, 0x1.dc7dp+1f,
 };
-static const float opwright_erf_parts_f32[OPWRIGHT_ERF_DEGREE + 1][OPWRIGHT_ERF_STEPS] = {
+static const float opwright_erf_parts_f32[OPWRIGHT_ERF_DEGREE + 1][OPWRIGHT_PIECES] = {
     {-0x1.50ee96p-6f, -0x1.8585cap-5f, 0x1.4294fep-7f, 0x1.fef04ap-7f,
      -0x1.a661b2p-10f, -0x1.12e898p-9f, -0x1.7bdc04p-12f, -0x1.d55e1cp-10f},
     {0x1.e6d652p-4f, -0x1.a2ad38p-11f, -0x1.08cfeep-4f, -0x1.7ba232p-8f,
@@ -349,17 +380,8 @@ OPWRIGHT_INLINE float opwright_erf_f32(float x)
 {
     const float magnitude = opwright_abs_f32(x);
     const float t = opwright_pick_f32(magnitude > OPWRIGHT_ERF_END_F32, OPWRIGHT_ERF_END_F32, magnitude);
-    const float shifted = opwright_fma_f32(t, OPWRIGHT_ERF_STEPS_PER_ONE_F32, 0x1.8p23f);
-    const uint32_t step = opwright_bits(shifted) & 7u;  // the lowest bits of the sum; of NaN any of the steps
-    const float r = t - opwright_erf_centers_f32[step];
-    float p = opwright_erf_parts_f32[0][step];
-    p = opwright_fma_f32(p, r, opwright_erf_parts_f32[1][step]);
-    p = opwright_fma_f32(p, r, opwright_erf_parts_f32[2][step]);
-    p = opwright_fma_f32(p, r, opwright_erf_parts_f32[3][step]);
-    p = opwright_fma_f32(p, r, opwright_erf_parts_f32[4][step]);
-    p = opwright_fma_f32(p, r, opwright_erf_parts_f32[5][step]);
-    p = opwright_fma_f32(p, r, opwright_pick_f32(step == 0, r, opwright_erf_parts_f32[6][step]));
-    return opwright_signed_f32(p, x);
+    const uint32_t piece = opwright_bits(opwright_fma_f32(t, OPWRIGHT_ERF_SCALE_F32, 0x1.8p23f));
+    return opwright_of_piece_f32(x, t, piece, opwright_erf_centers_f32, opwright_erf_parts_f32, OPWRIGHT_ERF_DEGREE);
 }
 
 // The binary logarithm of a positive finite x, in double.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from ...derive.phases import Phase
 from ...language import expr
@@ -34,6 +34,7 @@ from ..nodes import (
     both,
 )
 from .elements import Elements
+from .values import OF_ROWS
 
 TASKS = 16  # of a group, at most: the lanes of a vector
 CELLS = 2048  # of all rows of a group, which stay in the first-level cache
@@ -41,7 +42,7 @@ RUNNING = {f"opwright_running_{kind}_{t}" for kind in ("sum", "product", "max", 
 RUNNING |= {one.replace("_f", "_of_f").replace("_s64", "_of_s64") for one in RUNNING}  # of rows that begin as copies
 ROWS = ("opwright_sum_rows_", "opwright_product_rows_", "opwright_max_rows_", "opwright_min_rows_")
 TOGETHER = 4  # rows that running sums take at once: of 1024 x 1000 f64 0.4 of the time of one by one (AMD EPYC, Zen 4)
-FUNCTIONS = {f"opwright_{name}_row_{t}" for name in ("exp", "tanh", "erf") for t in ("f32", "f64")}
+FUNCTIONS = {f"opwright_{name}_row_{t}" for name in OF_ROWS for t in ("f32", "f64")}
 SHORT = nodes.integer(32)  # cells of rows, each step of which is left before a function and after it
 TASK, GROUP, COUNT = Name("t_"), Name("group_"), Name("tasks_")
 
@@ -94,7 +95,7 @@ def in_groups(found: Grouped, first: Expr, end: Expr) -> list[Stmt]:
     moved = Binary("*", TASK, found.length)
     places |= {name: Binary("+", Name(f"{name}_rows_"), moved) for name in found.rows}
     bodies = [(*found.numbered, *filled, *found.advance)]
-    bodies += [tuple(placed(statement, places) for statement in step) for step in found.steps]
+    bodies += [tuple(placed(one, places) for one in _in_place(step)) for step in found.steps]
     arrays = (DeclareArray(f"{one.name}_of_", one.c_type, TASKS) for one in begins)
     count = Declare(COUNT.name, Call("opwright_min", (GROUP, Binary("-", end, Name("task_")))))
     last = Binary("-", COUNT, ONE)
@@ -107,6 +108,22 @@ def in_groups(found: Grouped, first: Expr, end: Expr) -> list[Stmt]:
     return [*_before(found), For("task_", first, end, (count, *arrays, *loops), step=GROUP)]
 
 
+def _in_place(step: Sequence[Stmt]) -> list[Stmt]:
+    """A step in which functions of rows are in place, as those of short rows are, whose cells are copied before."""
+    made = list[Stmt]()
+    for one in step:
+        if isinstance(one, For):
+            made.append(replace(one, body=(*_in_place(one.body),)))
+        elif isinstance(one, Do) and _of_row(one.call):
+            to, row, count = one.call.arguments
+            cells = (Assign(Index(to, Name("i_")), Index(row, Name("i_"))),)
+            made += [] if to == row else [For("i_", ZERO, count, cells)]
+            made.append(Do(Call(one.call.function, (to, to, count))))
+        else:
+            made.append(one)
+    return made
+
+
 def _in_one_call(body: Sequence[Stmt], found: Grouped) -> tuple[Sequence[Stmt], list[Stmt]]:
     """A step of a task, and the call of a function for the rows of all tasks that the step would end with for each.
 
@@ -117,7 +134,6 @@ def _in_one_call(body: Sequence[Stmt], found: Grouped) -> tuple[Sequence[Stmt], 
     last = loop.body[-1] if isinstance(loop, For) and loop.body else None
     if not isinstance(loop, For) or not isinstance(last, Do) or not _of_row(last.call):
         return body, []
-    assert isinstance(last.call, Call)
     function, arguments = last.call.function, last.call.arguments
     begins = [one.value for one in loop.body if isinstance(one, Declare) and Name(one.name) == arguments[0]]
     rows = [Name(f"{name}_rows_") for name in found.rows for value in begins if f"{name}_rows_" in nodes.names(value)]
@@ -125,7 +141,7 @@ def _in_one_call(body: Sequence[Stmt], found: Grouped) -> tuple[Sequence[Stmt], 
         return body, []
     several = Binary(">", GROUP, ONE)
     kept = replace(loop, body=(*loop.body[:-1], If(Unary("!", several), (last,))))
-    call = Call(function, (rows[0], Binary("*", COUNT, found.length)))
+    call = Call(function, (rows[0], rows[0], Binary("*", COUNT, found.length)))
     return (*body[:-1], kept), [If(several, (Do(call),))]
 
 
@@ -144,7 +160,6 @@ def _in_two(body: Sequence[Stmt], found: Grouped) -> list[Stmt]:
     if len(calls) != 1:
         return []
     place, call = calls[0]
-    assert isinstance(call, Call)
     made = [one for one in loop.body if isinstance(one, DeclareArray) and Name(one.name) == call.arguments[0]]
     first, then = [one for one in loop.body[:place] if one not in made], loop.body[place + 1 :]
     filled = [one for one in first if not isinstance(one, (Declare, DeclareArray))]
@@ -160,14 +175,14 @@ def _in_two(body: Sequence[Stmt], found: Grouped) -> list[Stmt]:
     parted = (
         DeclareArray(rows.name, made[0].c_type, CELLS),
         For(TASK.name, ZERO, COUNT, (one,)),
-        Do(Call(call.function, (rows, Binary("*", COUNT, found.length)))),
+        Do(Call(call.function, (rows, rows, Binary("*", COUNT, found.length)))),
         For(TASK.name, ZERO, COUNT, (*body[:at], two, *body[at + 1 :])),
     )
     return [If(short, parted), If(Unary("!", short), (For(TASK.name, ZERO, COUNT, tuple(body)),))]
 
 
-def _of_row(call: Expr) -> bool:
-    """Whether a call computes a function of a row, in place."""
+def _of_row(call: Expr) -> TypeGuard[Call]:
+    """Whether a call computes a function of a row."""
     return isinstance(call, Call) and call.function in FUNCTIONS
 
 

@@ -36,8 +36,8 @@ from ..nodes import (
 from . import bends, cache_lines, places, row_ends, row_sums
 from .cache_lines import WIDE
 from .elements import ROOM, Elements, product
-from .row_reads import GATHERED, N, RowReads
-from .values import updated
+from .row_reads import GATHERED, N, RowReads, plain_row
+from .values import OF_ROWS, updated
 
 SUMS = 32  # accumulators of a reduction along a row
 
@@ -70,8 +70,8 @@ class Row(RowReads):
         plain = not (updates or moved or copied or cache_lines.costly(value))
         halves = plain and self.half_lines(dtype)
         wide = not (updates or halves) and self.narrowed()
-        whole = operator == "set" and dtype == self.values.accumulate and self.inside.of_rows(value)
-        function = value if whole else None
+        whole = operator == "set" and dtype == self.values.accumulate != "s64"
+        function = value if whole and isinstance(value, expr.Call) and value.function in OF_ROWS else None
         rounds = self.inside.rounds(value, dtype)
         self.lined = halves or (plain and not wide and (rounds or self.elements.streams(target)))
         row = WIDE.name if wide else self.target_row(updates)
@@ -106,8 +106,11 @@ class Row(RowReads):
             loops = [Do(Call("opwright_put_plus_zero", (Name(row), added, N, past)))]
         elif plain and not (self.lined or wide) and (quotients := self.over_one(value, dtype, row)) is not None:
             loops = [quotients]
-        elif isinstance(function, expr.Call):
-            loops = [*loop(function.arguments[0]), self.made_of_row(function, row)]
+        elif function is not None:
+            argument = self.at(Name("i_"), lambda: self.inside.cell(function.arguments[0]))
+            given = plain_row(argument)
+            filled = [] if given is not None else loop(function.arguments[0])
+            loops = [*filled, self.made_of_row(function, Name(row), given or Name(row))]
             self.elements.buffered(ZERO)
         else:
             loops = self.powers(loop) or loop(value)

@@ -27,7 +27,7 @@ NARROW = {"bf16": "f32", "f16": "f32", "f8_e4m3": "f32", "f8_e5m2": "f32", "s4":
 # Types in which every bit pattern is a distinct number, so that a copy needs no arithmetic.
 WHOLE = {"f32", "f64", "bf16", "f16", "s32", "s8", "u8", "f8_e4m3", "f8_e5m2"}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-OF_ROWS = ("exp", "tanh", "erf")  # functions of opwright_functions_rows.h
+OF_ROWS = ("exp", "log", "tanh", "erf")  # functions of opwright_functions_rows.h
 SMALL = (expr.Number(2), expr.Number(3), expr.Number(4))  # exponents of powers that are products
 _UNSIGNED = {"+", "-", "*"}
 _LIMITED = {"max": "raised", "min": "lowered"}
@@ -272,7 +272,6 @@ class LaneValues(Values):
     limit: Callable[[expr.Expr], tuple[Expr, Expr] | None] = field(kw_only=True)
     counted: Callable[[expr.Name], Expr | None] = field(kw_only=True)
     reduces: bool = field(kw_only=True)  # whether lanes are terms of one cell
-    several: bool = field(kw_only=True)  # whether a value has several functions of rows
 
     def value(self, tree: expr.Expr) -> Expr:
         if isinstance(tree, Read) and self.lane in expr.names(tree) and self.by_rows(tree):
@@ -353,20 +352,13 @@ class LaneValues(Values):
     def of_rows(self, tree: expr.Expr) -> bool:
         """Whether a value is computed a row at a time.
 
-        Powers only of terms, whose loop compilers make no vectors of: 2048 sums of 784 take 0.14 (Zen 5). In f64 only
-        where there are several, of which a compiler makes one only as a row: a sigmoid by one of two exponentials takes
-        0.62 of its time so, that of one 1.08 (Zen 5).
+        Powers of f32 only of terms, whose loop compilers make no vectors of: 2048 sums of 784 take 0.14 (Zen 5). Those
+        of f64 look up tables, which compilers make no vectors of under a condition: 0.25 (Intel Xeon).
         """
         if not isinstance(tree, expr.Call) or self.accumulate == "s64":
             return False
-        if self.accumulate == "f64":
-            return self.several and of_rows(tree)
-        return of_rows(tree) or (self.reduces and tree.function == "pow" and tree.arguments[1] not in SMALL)
-
-
-def of_rows(tree: expr.Expr) -> bool:
-    """Whether a value is a function of rows."""
-    return isinstance(tree, expr.Call) and tree.function in OF_ROWS
+        powers = self.reduces or self.accumulate == "f64"
+        return tree.function in OF_ROWS or (powers and tree.function == "pow" and tree.arguments[1] not in SMALL)
 
 
 def _is_within(node: expr.Expr) -> bool:
