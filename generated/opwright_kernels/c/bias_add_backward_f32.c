@@ -355,6 +355,7 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
             }
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
+                const int follow_ = diff_dst_X_step_ == n_;
                 float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
                 const float none_ = opwright_zero_f32();
                 float tile_[32];
@@ -368,15 +369,32 @@ static void bias_add_backward_f32_0_c(void *context_, int64_t part_)
                     for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                         const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
                         for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                            some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                            for (int64_t x = round_; x < round_ + some_; ++x) {
-                                const float *restrict diff_dst_row_ = diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += diff_dst_row_[i_];
+                            some_ = opwright_min(X_inner_ - round_, (follow_ ? 512 : 128) - terms_);
+                            if (follow_ && some_ >= 16) {
+                                const int64_t width_ = opwright_doubled(n_, opwright_min(128, some_ * n_ / 2));
+                                float folded_0_[128];
+                                for (int64_t i_ = 0; i_ < 128; ++i_) {
+                                    folded_0_[i_] = 0.0f;
+                                }
+                                for (int64_t from_ = 0; from_ < some_ * n_; from_ += width_) {
+                                    const int64_t piece_ = opwright_min(width_, some_ * n_ - from_);
+                                    const float *restrict diff_dst_row_ = diff_dst + (n * diff_dst_N + (c + from_) * diff_dst_C + diff_dst_X_x_at_ + round_ * diff_dst_X_step_);
+                                    for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                        folded_0_[i_] += diff_dst_row_[i_];
+                                    }
+                                }
+                                opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
+                            }
+                            if (!(follow_ && some_ >= 16)) {
+                                for (int64_t x = round_; x < round_ + some_; ++x) {
+                                    const float *restrict diff_dst_row_ = diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += diff_dst_row_[i_];
+                                    }
                                 }
                             }
                             terms_ += some_;
-                            if (terms_ == 128) {
+                            if (terms_ == (follow_ ? 512 : 128)) {
                                 if (!begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         diff_bias_sum__row_[i_] = none_;

@@ -892,6 +892,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
         }
         for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
             const int64_t n_ = C - g_k_;
+            const int follow_ = src_X_step_ == n_;
             float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
             const float none_ = opwright_zero_f32();
             float tile_[32];
@@ -903,16 +904,34 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
             for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                 const int64_t src_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->src_X, &src_X_x_at_walk_);
                 for (int64_t round_ = 0; round_ < X_inner_; round_ += some_) {
-                    some_ = opwright_min(X_inner_ - round_, 128 - terms_);
-                    for (int64_t x = round_; x < round_ + some_; ++x) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    some_ = opwright_min(X_inner_ - round_, (follow_ ? 512 : 128) - terms_);
+                    if (follow_ && some_ >= 16) {
+                        const int64_t width_ = opwright_doubled(n_, opwright_min(128, some_ * n_ / 2));
+                        float folded_0_[128];
+                        for (int64_t i_ = 0; i_ < 128; ++i_) {
+                            folded_0_[i_] = 0.0f;
+                        }
+                        for (int64_t from_ = 0; from_ < some_ * n_; from_ += width_) {
+                            const int64_t piece_ = opwright_min(width_, some_ * n_ - from_);
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + (g_k_ + from_) * src_C + src_X_x_at_ + round_ * src_X_step_), src_C, piece_, wide_0_);
+                            for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                folded_0_[i_] += wide_0_[i_];
+                            }
+                        }
+                        opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
+                    }
+                    if (!(follow_ && some_ >= 16)) {
+                        for (int64_t x = round_; x < round_ + some_; ++x) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (n * src_N + g_k_ * src_C + src_X_x_at_ + x * src_X_step_), src_C, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
                     }
                     terms_ += some_;
-                    if (terms_ == 128) {
+                    if (terms_ == (follow_ ? 512 : 128)) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_of_g_k__row_[i_] += tile_[i_];
                         }

@@ -432,6 +432,7 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
         }
         for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
             const int64_t n_ = end_ - b;
+            const int follow_ = src_C_step_ == n_;
             float *restrict total_row_ = total + (b - begin_);
             const float none_ = opwright_zero_f32();
             float tile_[32];
@@ -444,16 +445,34 @@ static void layer_norm_f16_f32_f32_f16_f32_f32_0_b(void *context_, int64_t part_
             for (int64_t c_row_ = 0; c_row_ < C_rows_; ++c_row_) {
                 const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
                 for (int64_t round_ = 0; round_ < C_inner_; round_ += some_) {
-                    some_ = opwright_min(C_inner_ - round_, 128 - terms_);
-                    for (int64_t c = round_; c < round_ + some_; ++c) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += wide_0_[i_];
+                    some_ = opwright_min(C_inner_ - round_, (follow_ ? 512 : 128) - terms_);
+                    if (follow_ && some_ >= 16) {
+                        const int64_t width_ = opwright_doubled(n_, opwright_min(128, some_ * n_ / 2));
+                        float folded_0_[128];
+                        for (int64_t i_ = 0; i_ < 128; ++i_) {
+                            folded_0_[i_] = 0.0f;
+                        }
+                        for (int64_t from_ = 0; from_ < some_ * n_; from_ += width_) {
+                            const int64_t piece_ = opwright_min(width_, some_ * n_ - from_);
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (src_B_b_at_ + (b + from_) * src_B_step_ + src_C_c_at_ + round_ * src_C_step_), src_B_step_, piece_, wide_0_);
+                            for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                folded_0_[i_] += wide_0_[i_];
+                            }
+                        }
+                        opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
+                    }
+                    if (!(follow_ && some_ >= 16)) {
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_B_step_, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += wide_0_[i_];
+                            }
                         }
                     }
                     terms_ += some_;
-                    if (terms_ == 128) {
+                    if (terms_ == (follow_ ? 512 : 128)) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 total_row_[i_] = none_;

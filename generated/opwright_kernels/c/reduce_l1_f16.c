@@ -388,6 +388,7 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
         }
         for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
             const int64_t n_ = end_ - k;
+            const int follow_ = src_R_step_ == n_;
             float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             const float none_ = opwright_zero_f32();
             float tile_[32];
@@ -400,16 +401,34 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
             for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
                 for (int64_t round_ = 0; round_ < R_inner_; round_ += some_) {
-                    some_ = opwright_min(R_inner_ - round_, 128 - terms_);
-                    for (int64_t r = round_; r < round_ + some_; ++r) {
-                        float wide_0_[512];
-                        opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += opwright_abs_f32(wide_0_[i_]);
+                    some_ = opwright_min(R_inner_ - round_, (follow_ ? 512 : 128) - terms_);
+                    if (follow_ && some_ >= 16) {
+                        const int64_t width_ = opwright_doubled(n_, opwright_min(128, some_ * n_ / 2));
+                        float folded_0_[128];
+                        for (int64_t i_ = 0; i_ < 128; ++i_) {
+                            folded_0_[i_] = 0.0f;
+                        }
+                        for (int64_t from_ = 0; from_ < some_ * n_; from_ += width_) {
+                            const int64_t piece_ = opwright_min(width_, some_ * n_ - from_);
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (src_K_k_at_ + (k + from_) * src_K_step_ + src_R_r_at_ + round_ * src_R_step_), src_K_step_, piece_, wide_0_);
+                            for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                folded_0_[i_] += opwright_abs_f32(wide_0_[i_]);
+                            }
+                        }
+                        opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
+                    }
+                    if (!(follow_ && some_ >= 16)) {
+                        for (int64_t r = round_; r < round_ + some_; ++r) {
+                            float wide_0_[512];
+                            opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_K_step_, n_, wide_0_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += opwright_abs_f32(wide_0_[i_]);
+                            }
                         }
                     }
                     terms_ += some_;
-                    if (terms_ == 128) {
+                    if (terms_ == (follow_ ? 512 : 128)) {
                         if (!begun_) {
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 dst_sum__row_[i_] = none_;

@@ -317,16 +317,34 @@ static void reduce_min_f32_0_k(void *context_, int64_t part_)
             }
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
                 const int64_t n_ = end_ - k;
+                const int follow_ = src_R_step_ == n_;
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = INFINITY;
                 }
                 for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
                     const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
-                    for (int64_t r = 0; r < R_inner_; ++r) {
-                        const float *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = opwright_min_so_far_f32(tile_[i_], src_row_[i_]);
+                    if (follow_ && R_inner_ >= 16) {
+                        const int64_t width_ = opwright_doubled(n_, opwright_min(128, R_inner_ * n_ / 2));
+                        float folded_0_[128];
+                        for (int64_t i_ = 0; i_ < 128; ++i_) {
+                            folded_0_[i_] = INFINITY;
+                        }
+                        for (int64_t from_ = 0; from_ < R_inner_ * n_; from_ += width_) {
+                            const int64_t piece_ = opwright_min(width_, R_inner_ * n_ - from_);
+                            const float *restrict src_row_ = src + (src_K_k_at_ + (k + from_) * src_K_step_ + src_R_r_at_ + 0 * src_R_step_);
+                            for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                folded_0_[i_] = opwright_min_so_far_f32(folded_0_[i_], src_row_[i_]);
+                            }
+                        }
+                        opwright_fold_min_f32(folded_0_, width_, n_, tile_);
+                    }
+                    if (!(follow_ && R_inner_ >= 16)) {
+                        for (int64_t r = 0; r < R_inner_; ++r) {
+                            const float *restrict src_row_ = src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = opwright_min_so_far_f32(tile_[i_], src_row_[i_]);
+                            }
                         }
                     }
                 }

@@ -1369,6 +1369,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ < end_; c_p0_ += 32) {
                 const int64_t n_ = end_ - c_p0_;
+                const int follow_ = diff_dst_C_p1__step_ == n_ && src_C_p1__step_ == n_;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
                 const float none_ = opwright_zero_f32();
                 float tile_[32];
@@ -1386,17 +1387,36 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                             const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
                             const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                             for (int64_t round_ = 0; round_ < C_p1__inner_; round_ += some_) {
-                                some_ = opwright_min(C_p1__inner_ - round_, 128 - terms_);
-                                for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
-                                    const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_);
-                                    const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
-                                    const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * opwright_from_bf16(src_row_[i_]) / same_0_;
+                                some_ = opwright_min(C_p1__inner_ - round_, (follow_ ? 512 : 128) - terms_);
+                                if (follow_ && some_ >= 16) {
+                                    const int64_t width_ = opwright_doubled(n_, opwright_min(128, some_ * n_ / 2));
+                                    float folded_0_[128];
+                                    for (int64_t i_ = 0; i_ < 128; ++i_) {
+                                        folded_0_[i_] = 0.0f;
+                                    }
+                                    for (int64_t from_ = 0; from_ < some_ * n_; from_ += width_) {
+                                        const int64_t piece_ = opwright_min(width_, some_ * n_ - from_);
+                                        const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + (c_p0_ + from_) * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + round_ * diff_dst_C_p1__step_);
+                                        const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + (c_p0_ + from_) * src_C_p0__step_ + src_C_p1__c_p1__at_ + round_ * src_C_p1__step_);
+                                        const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
+                                        for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                            folded_0_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * opwright_from_bf16(src_row_[i_]) / same_0_;
+                                        }
+                                    }
+                                    opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
+                                }
+                                if (!(follow_ && some_ >= 16)) {
+                                    for (int64_t c_p1_ = round_; c_p1_ < round_ + some_; ++c_p1_) {
+                                        const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_);
+                                        const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + src_C_p0__c_p0__at_ + c_p0_ * src_C_p0__step_ + src_C_p1__c_p1__at_ + c_p1_ * src_C_p1__step_);
+                                        const float same_0_ = sqrt_of_total[b_row_ * B_inner_ + b];
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] += opwright_from_bf16(diff_dst_row_[i_]) * opwright_from_bf16(src_row_[i_]) / same_0_;
+                                        }
                                     }
                                 }
                                 terms_ += some_;
-                                if (terms_ == 128) {
+                                if (terms_ == (follow_ ? 512 : 128)) {
                                     if (!begun_) {
                                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                                             diff_gamma_sum__row_[i_] = none_;

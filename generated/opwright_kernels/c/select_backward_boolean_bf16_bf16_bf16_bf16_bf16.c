@@ -406,6 +406,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                     }
                     for (int64_t x_p2_ = X_p2__inner_ / 32 * 32; x_p2_ < X_p2__inner_; x_p2_ += 32) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
+                        const int follow_ = cond_X_p3__step_ == n_ && diff_dst_X_p3__step_ == n_;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
                         const float none_ = opwright_zero_f32();
                         float tile_[32];
@@ -422,16 +423,34 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                                     const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
                                     const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
-                                        some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
-                                        for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
-                                            const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
-                                            const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
+                                        some_ = opwright_min(X_p3__inner_ - round_, (follow_ ? 512 : 128) - terms_);
+                                        if (follow_ && some_ >= 16) {
+                                            const int64_t width_ = opwright_doubled(n_, opwright_min(128, some_ * n_ / 2));
+                                            float folded_0_[128];
+                                            for (int64_t i_ = 0; i_ < 128; ++i_) {
+                                                folded_0_[i_] = 0.0f;
+                                            }
+                                            for (int64_t from_ = 0; from_ < some_ * n_; from_ += width_) {
+                                                const int64_t piece_ = opwright_min(width_, some_ * n_ - from_);
+                                                const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + (x_p2_ + from_) * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + round_ * cond_X_p3__step_);
+                                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + (x_p2_ + from_) * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + round_ * diff_dst_X_p3__step_);
+                                                for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                                    folded_0_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
+                                                }
+                                            }
+                                            opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
+                                        }
+                                        if (!(follow_ && some_ >= 16)) {
+                                            for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
+                                                const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
+                                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, opwright_from_bf16(diff_dst_row_[i_]), 0.0f);
+                                                }
                                             }
                                         }
                                         terms_ += some_;
-                                        if (terms_ == 128) {
+                                        if (terms_ == (follow_ ? 512 : 128)) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                                 diff_src_0_sum__row_[i_] += tile_[i_];
                                             }
@@ -884,6 +903,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                     }
                     for (int64_t x_p1_ = X_p1__inner_ / 32 * 32; x_p1_ < X_p1__inner_; x_p1_ += 32) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
+                        const int follow_ = cond_X_p3__step_ == n_ && diff_dst_X_p3__step_ == n_;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
                         const float none_ = opwright_zero_f32();
                         float tile_[32];
@@ -900,16 +920,34 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                                     const int64_t cond_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->cond_X_p3_, &cond_X_p3__x_p3__at_walk_);
                                     const int64_t diff_dst_X_p3__x_p3__at_ = opwright_walked(x_p3__row_, sizes_->X_p3__rank, sizes_->X_p3__extents, sizes_->diff_dst_X_p3_, &diff_dst_X_p3__x_p3__at_walk_);
                                     for (int64_t round_ = 0; round_ < X_p3__inner_; round_ += some_) {
-                                        some_ = opwright_min(X_p3__inner_ - round_, 128 - terms_);
-                                        for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
-                                            const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
-                                            const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
-                                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                                tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
+                                        some_ = opwright_min(X_p3__inner_ - round_, (follow_ ? 512 : 128) - terms_);
+                                        if (follow_ && some_ >= 16) {
+                                            const int64_t width_ = opwright_doubled(n_, opwright_min(128, some_ * n_ / 2));
+                                            float folded_0_[128];
+                                            for (int64_t i_ = 0; i_ < 128; ++i_) {
+                                                folded_0_[i_] = 0.0f;
+                                            }
+                                            for (int64_t from_ = 0; from_ < some_ * n_; from_ += width_) {
+                                                const int64_t piece_ = opwright_min(width_, some_ * n_ - from_);
+                                                const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + (x_p1_ + from_) * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + round_ * cond_X_p3__step_);
+                                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + (x_p1_ + from_) * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + round_ * diff_dst_X_p3__step_);
+                                                for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                                    folded_0_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
+                                                }
+                                            }
+                                            opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
+                                        }
+                                        if (!(follow_ && some_ >= 16)) {
+                                            for (int64_t x_p3_ = round_; x_p3_ < round_ + some_; ++x_p3_) {
+                                                const uint8_t *restrict cond_row_ = cond + (cond_X_p0__x_p0__at_ + x_p0_ * cond_X_p0__step_ + cond_X_p1__x_p1__at_ + x_p1_ * cond_X_p1__step_ + cond_X_p2__x_p2__at_ + x_p2_ * cond_X_p2__step_ + cond_X_p3__x_p3__at_ + x_p3_ * cond_X_p3__step_);
+                                                const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_X_p0__x_p0__at_ + x_p0_ * diff_dst_X_p0__step_ + diff_dst_X_p1__x_p1__at_ + x_p1_ * diff_dst_X_p1__step_ + diff_dst_X_p2__x_p2__at_ + x_p2_ * diff_dst_X_p2__step_ + diff_dst_X_p3__x_p3__at_ + x_p3_ * diff_dst_X_p3__step_);
+                                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                                    tile_[i_] += opwright_either_f32((float)(cond_row_[i_] != 0) != 0.0f, 0.0f, opwright_from_bf16(diff_dst_row_[i_]));
+                                                }
                                             }
                                         }
                                         terms_ += some_;
-                                        if (terms_ == 128) {
+                                        if (terms_ == (follow_ ? 512 : 128)) {
                                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                                 diff_src_1_sum__row_[i_] += tile_[i_];
                                             }

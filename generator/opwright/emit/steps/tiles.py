@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ...derive.algebra import slopes
 from ...derive.program import INITIAL, Formula, Part
@@ -24,8 +25,24 @@ from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Read
 from .. import nodes
-from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Do, Expr, For, If, Index, Name, Stmt
-from . import choices, places
+from ..nodes import (
+    ONE,
+    ZERO,
+    Assign,
+    Binary,
+    Call,
+    Conditional,
+    Declare,
+    DeclareArray,
+    Do,
+    Expr,
+    For,
+    If,
+    Index,
+    Name,
+    Stmt,
+)
+from . import choices, folded, places
 from .bounds import Bounds
 from .elements import product
 from .loops import Loop
@@ -44,6 +61,7 @@ BEGUN = Name("begun_")  # whether the target has sums of earlier terms
 NONE = Name("none_")  # what sums begin with
 
 Ending = Callable[[], Sequence[Stmt]]  # makes the steps that follow a tile
+Walked = Callable[[For], tuple[Stmt, ...]]  # the loop over rows, and others in its place
 
 
 def _widest(steps: int) -> int:
@@ -196,12 +214,22 @@ def _tile(
         terms = [*terms, *(_soon(loops, row, walked[-1]) if walked else ())]
     if room == _widest(len(steps)) and rounds:
         terms = [*_ahead(loops, row, reduced[-1]), *terms]
+    alone = not (tests or bounds.tests.get(reduced[-1].name)) and all(places.number(part, one) is None for one in more)
+    short = beside is not None and count not in map(nodes.integer, WIDTHS) and alone
+    follow = folded.follow(loops, reduced[-1], steps) if short else None
+    several: Walked = partial(folded.folded, loops, steps) if follow is not None else lambda walk: (walk,)
     if rounds:
-        inner = _in_rounds(loops, reduced, bounds, terms, full, source)
+        most: Expr = nodes.integer(TERMS)
+        if follow is not None:
+            most = Conditional(folded.FOLLOW, nodes.integer(folded.FEWEST * TERMS), most)
+        inner = _in_rounds(loops, reduced, bounds, terms, full, source, most, several)
     else:
-        inner = loops.looped(reduced, bounds, terms, source)
+        (walk,) = loops.looped(reduced[-1:], bounds, terms, source)
+        assert isinstance(walk, For)
+        inner = loops.looped(reduced[:-1], bounds, several(walk), source)
     made = (
         Declare("n_", count),
+        *([Declare(folded.FOLLOW.name, follow, "int")] if follow is not None else []),
         *before,
         *([zero] if sums else []),
         *(DeclareArray(name, values.c_type, room) for name in steps),
@@ -215,15 +243,22 @@ def _tile(
 
 
 def _in_rounds(
-    loops: Tasks, reduced: Sequence[Loop], bounds: Bounds, body: Sequence[Stmt], full: Sequence[Stmt], source: str
+    loops: Tasks,
+    reduced: Sequence[Loop],
+    bounds: Bounds,
+    body: Sequence[Stmt],
+    full: Sequence[Stmt],
+    source: str,
+    most: Expr,
+    several: Walked,
 ) -> tuple[Stmt, ...]:
-    """Loops of reduced letters that add a tile to its target after every TERMS terms.
+    """Loops of reduced letters that add a tile to its target after so many terms.
 
     The innermost one goes from one such time to the next, so that nothing but terms is in it: compilers hold the tile
     in registers there. Group norm of 16x56x56x64 f32 takes 0.77 of its time (AMD Zen 5, gcc 12.2).
     """
     *others, loop = reduced
-    most, begin = nodes.integer(TERMS), Name("round_")
+    begin = Name("round_")
     added = If(Binary("==", COUNT, most), tuple(full), source=source)
     if bounds.tests.get(loop.name):
         return loops.looped(reduced, bounds, [*body, Assign(COUNT, ONE, "+="), added], source)
@@ -232,7 +267,7 @@ def _in_rounds(
     length = Call("opwright_min", (Binary("-", walk.end, begin), Binary("-", most, COUNT)))
     rounds = (
         Assign(SOME, length, source=source),
-        replace(walk, begin=begin, end=Binary("+", begin, SOME)),
+        *several(replace(walk, begin=begin, end=Binary("+", begin, SOME))),
         Assign(COUNT, SOME, "+="),
         added,
     )
