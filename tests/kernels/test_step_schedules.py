@@ -341,7 +341,7 @@ def test_lanes_go_along_rows_whose_cells_lie_few_cells_apart(tmp_path: Path) -> 
     """Where the last axis has too few cells; running sums are those of several such rows at once."""
     with quick_compiler(tmp_path):
         _, made = package({"middle.yaml": MIDDLE}, tmp_path, "middle_package")
-    for cells, after in ((37, 3), (16, 15), (130, 1), (7, 5), (40, 16)):
+    for cells, after in ((37, 3), (16, 15), (130, 1), (7, 5), (40, 16), (600, 2), (1024, 1), (1025, 1)):
         x = np.random.default_rng(cells).integers(-2, 3, (9, cells, after)).astype(ml_dtypes.bfloat16)
         lanes = {*re.findall(r"lanes along (\w+):", str(made.explain("middle", x)))}
         assert lanes == ({"c"} if after < 16 else {"a"}), (cells, after)
@@ -351,6 +351,7 @@ def test_lanes_go_along_rows_whose_cells_lie_few_cells_apart(tmp_path: Path) -> 
         assert (sums == wide.cumsum(1).astype(ml_dtypes.bfloat16)).all()
     code = next((tmp_path / "middle_package" / "c").glob("middle_*.c")).read_text()
     assert "opwright_running_sum_f32(" in code
+    assert "float sums_sum__room_of_[4096];" in code  # for four rows of up to 1024 cells
     assert "_of_[tasks_ - 1] ==" not in code  # rows of the group's own follow one another whatever its tasks
 
 

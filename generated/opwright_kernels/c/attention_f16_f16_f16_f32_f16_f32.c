@@ -504,14 +504,32 @@ static void attention_f16_f16_f16_f32_f16_f32_1_q(void *context_, int64_t part_)
                 }
                 for (int64_t q = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q < end_; q += 32) {
                     const int64_t n_ = end_ - q;
+                    const int follow_ = block_ == n_;
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = -INFINITY;
                     }
-                    for (int64_t t = 0; t < T; ++t) {
-                        const float *restrict seen_row_ = seen + (q - begin_ + t * block_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = opwright_max_so_far_f32(tile_[i_], seen_row_[i_]);
+                    if (follow_ && T >= 16) {
+                        const int64_t width_ = opwright_doubled(n_, opwright_min(128, T * n_ / 2));
+                        float folded_0_[128];
+                        for (int64_t i_ = 0; i_ < 128; ++i_) {
+                            folded_0_[i_] = -INFINITY;
+                        }
+                        for (int64_t from_ = 0; from_ < T * n_; from_ += width_) {
+                            const int64_t piece_ = opwright_min(width_, T * n_ - from_);
+                            const float *restrict seen_row_ = seen + (q + from_ - begin_ + 0 * block_);
+                            for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                folded_0_[i_] = opwright_max_so_far_f32(folded_0_[i_], seen_row_[i_]);
+                            }
+                        }
+                        opwright_fold_max_f32(folded_0_, width_, n_, tile_);
+                    }
+                    if (!(follow_ && T >= 16)) {
+                        for (int64_t t = 0; t < T; ++t) {
+                            const float *restrict seen_row_ = seen + (q - begin_ + t * block_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = opwright_max_so_far_f32(tile_[i_], seen_row_[i_]);
+                            }
                         }
                     }
                     float *restrict base_row_ = base + (q - begin_);
@@ -724,6 +742,7 @@ static void attention_f16_f16_f16_f32_f16_f32_1_q(void *context_, int64_t part_)
                 }
                 for (int64_t q = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q < end_; q += 32) {
                     const int64_t n_ = end_ - q;
+                    const int follow_ = 1 == n_;
                     float *restrict total_row_ = total + (q - begin_);
                     const float none_ = opwright_zero_f32();
                     float tile_[32];
@@ -734,16 +753,34 @@ static void attention_f16_f16_f16_f32_f16_f32_1_q(void *context_, int64_t part_)
                     int64_t begun_ = 0;
                     int64_t some_ = 0;
                     for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                        some_ = opwright_min(T - round_, 128 - terms_);
-                        for (int64_t t = round_; t < round_ + some_; ++t) {
-                            float wide_0_[512];
-                            opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, wide_0_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += wide_0_[i_];
+                        some_ = opwright_min(T - round_, (follow_ ? 512 : 128) - terms_);
+                        if (follow_ && some_ >= 16) {
+                            const int64_t width_ = opwright_doubled(n_, opwright_min(128, some_ * n_ / 2));
+                            float folded_0_[128];
+                            for (int64_t i_ = 0; i_ < 128; ++i_) {
+                                folded_0_[i_] = 0.0f;
+                            }
+                            for (int64_t from_ = 0; from_ < some_ * n_; from_ += width_) {
+                                const int64_t piece_ = opwright_min(width_, some_ * n_ - from_);
+                                float wide_0_[512];
+                                opwright_from_row_f16(share + (round_ + (q + from_) * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, piece_, wide_0_);
+                                for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                    folded_0_[i_] += wide_0_[i_];
+                                }
+                            }
+                            opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
+                        }
+                        if (!(follow_ && some_ >= 16)) {
+                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                                float wide_0_[512];
+                                opwright_from_row_f16(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, wide_0_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += wide_0_[i_];
+                                }
                             }
                         }
                         terms_ += some_;
-                        if (terms_ == 128) {
+                        if (terms_ == (follow_ ? 512 : 128)) {
                             if (!begun_) {
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     total_row_[i_] = none_;

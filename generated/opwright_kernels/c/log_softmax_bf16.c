@@ -120,15 +120,33 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                 }
                 for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
                     const int64_t n_ = end_ - a;
+                    const int follow_ = src_C == n_;
                     float *restrict peak_row_ = peak + (a - begin_);
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                         tile_[i_] = -INFINITY;
                     }
-                    for (int64_t c = 0; c < C; ++c) {
-                        const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                    if (follow_ && C >= 16) {
+                        const int64_t width_ = opwright_doubled(n_, opwright_min(128, C * n_ / 2));
+                        float folded_0_[128];
+                        for (int64_t i_ = 0; i_ < 128; ++i_) {
+                            folded_0_[i_] = -INFINITY;
+                        }
+                        for (int64_t from_ = 0; from_ < C * n_; from_ += width_) {
+                            const int64_t piece_ = opwright_min(width_, C * n_ - from_);
+                            const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + 0 * src_C + src_A_a_at_ + (a + from_) * src_A_step_);
+                            for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                folded_0_[i_] = opwright_max_so_far_f32(folded_0_[i_], opwright_from_bf16(src_row_[i_]));
+                            }
+                        }
+                        opwright_fold_max_f32(folded_0_, width_, n_, tile_);
+                    }
+                    if (!(follow_ && C >= 16)) {
+                        for (int64_t c = 0; c < C; ++c) {
+                            const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = opwright_max_so_far_f32(tile_[i_], opwright_from_bf16(src_row_[i_]));
+                            }
                         }
                     }
                     for (int64_t i_ = 0; i_ < n_; ++i_) {

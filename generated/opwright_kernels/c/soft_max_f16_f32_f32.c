@@ -139,16 +139,35 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
             }
             for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
                 const int64_t n_ = end_ - a;
+                const int follow_ = src_C == n_;
                 float *restrict peak_row_ = peak + (a - begin_);
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = -INFINITY;
                 }
-                for (int64_t c = 0; c < C; ++c) {
-                    float wide_0_[512];
-                    opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
+                if (follow_ && C >= 16) {
+                    const int64_t width_ = opwright_doubled(n_, opwright_min(128, C * n_ / 2));
+                    float folded_0_[128];
+                    for (int64_t i_ = 0; i_ < 128; ++i_) {
+                        folded_0_[i_] = -INFINITY;
+                    }
+                    for (int64_t from_ = 0; from_ < C * n_; from_ += width_) {
+                        const int64_t piece_ = opwright_min(width_, C * n_ - from_);
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + 0 * src_C + src_A_a_at_ + (a + from_) * src_A_step_), src_A_step_, piece_, wide_0_);
+                        for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                            folded_0_[i_] = opwright_max_so_far_f32(folded_0_[i_], wide_0_[i_]);
+                        }
+                    }
+                    opwright_fold_max_f32(folded_0_, width_, n_, tile_);
+                }
+                if (!(follow_ && C >= 16)) {
+                    for (int64_t c = 0; c < C; ++c) {
+                        float wide_0_[512];
+                        opwright_from_row_f16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, wide_0_);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = opwright_max_so_far_f32(tile_[i_], wide_0_[i_]);
+                        }
                     }
                 }
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -294,6 +313,7 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
             }
             for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
                 const int64_t n_ = end_ - a;
+                const int follow_ = block_ == n_;
                 float *restrict total_row_ = total + (a - begin_);
                 const float none_ = opwright_zero_f32();
                 float tile_[32];
@@ -303,15 +323,32 @@ static void soft_max_f16_f32_f32_0_a(void *context_, int64_t part_)
                 int64_t terms_ = 0;
                 int64_t some_ = 0;
                 for (int64_t round_ = 0; round_ < C; round_ += some_) {
-                    some_ = opwright_min(C - round_, 128 - terms_);
-                    for (int64_t c = round_; c < round_ + some_; ++c) {
-                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += shared_0__row_[i_];
+                    some_ = opwright_min(C - round_, (follow_ ? 512 : 128) - terms_);
+                    if (follow_ && some_ >= 16) {
+                        const int64_t width_ = opwright_doubled(n_, opwright_min(128, some_ * n_ / 2));
+                        float folded_0_[128];
+                        for (int64_t i_ = 0; i_ < 128; ++i_) {
+                            folded_0_[i_] = 0.0f;
+                        }
+                        for (int64_t from_ = 0; from_ < some_ * n_; from_ += width_) {
+                            const int64_t piece_ = opwright_min(width_, some_ * n_ - from_);
+                            const float *restrict shared_0__row_ = shared_0_ + (a + from_ - begin_ + round_ * block_);
+                            for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                folded_0_[i_] += shared_0__row_[i_];
+                            }
+                        }
+                        opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
+                    }
+                    if (!(follow_ && some_ >= 16)) {
+                        for (int64_t c = round_; c < round_ + some_; ++c) {
+                            const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += shared_0__row_[i_];
+                            }
                         }
                     }
                     terms_ += some_;
-                    if (terms_ == 128) {
+                    if (terms_ == (follow_ ? 512 : 128)) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }

@@ -109,6 +109,15 @@ static inline int64_t opwright_in_wide_tiles(int64_t lanes, int64_t width)
 #endif
 }
 
+// A number that is doubled as long as it stays up to another one.
+static inline int64_t opwright_doubled(int64_t number, int64_t most)
+{
+    while (2 * number <= most) {
+        number *= 2;
+    }
+    return number;
+}
+
 // 0, of which compilers do not know that it is 0. They clear a tile of known zeros by `rep stos`, from which vectors are not
 // forwarded: means of 2x2 cells of 16x28x28x128 bf16, channels last, take 0.75 of the time (AMD EPYC Zen 3, gcc 12.2).
 static inline float opwright_zero_f32(void)
@@ -5853,6 +5862,19 @@ static inline float opwright_sum_of_f32(float *lanes)
 #endif
 }
 
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_sum_f32(float *cells, int64_t count, int64_t few, float *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = cells[i] + cells[i + half];
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = sums[i] + cells[i];
+    }
+}
+
 static inline float opwright_product_of_f32(float *lanes)
 {
 #if defined(__AVX2__)
@@ -5890,6 +5912,19 @@ static inline float opwright_product_of_f32(float *lanes)
     const float odd = lanes[1] * lanes[3];
     return even * odd;
 #endif
+}
+
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_product_f32(float *cells, int64_t count, int64_t few, float *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = cells[i] * cells[i + half];
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = sums[i] * cells[i];
+    }
 }
 
 static inline float opwright_max_of_f32(float *lanes)
@@ -5940,6 +5975,19 @@ static inline float opwright_max_of_f32(float *lanes)
 #endif
 }
 
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_max_f32(float *cells, int64_t count, int64_t few, float *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = opwright_pick_f32((cells[i] > cells[i + half]) | (cells[i] != cells[i]), cells[i], cells[i + half]);
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = opwright_pick_f32((sums[i] > cells[i]) | (sums[i] != sums[i]), sums[i], cells[i]);
+    }
+}
+
 static inline float opwright_min_of_f32(float *lanes)
 {
 #if defined(__AVX2__)
@@ -5988,6 +6036,19 @@ static inline float opwright_min_of_f32(float *lanes)
 #endif
 }
 
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_min_f32(float *cells, int64_t count, int64_t few, float *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = opwright_pick_f32((cells[i] < cells[i + half]) | (cells[i] != cells[i]), cells[i], cells[i + half]);
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = opwright_pick_f32((sums[i] < cells[i]) | (sums[i] != sums[i]), sums[i], cells[i]);
+    }
+}
+
 static inline double opwright_sum_of_f64(double *lanes)
 {
 #if defined(__GNUC__)
@@ -6015,6 +6076,19 @@ static inline double opwright_sum_of_f64(double *lanes)
     return even + odd;
 }
 
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_sum_f64(double *cells, int64_t count, int64_t few, double *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = cells[i] + cells[i + half];
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = sums[i] + cells[i];
+    }
+}
+
 static inline double opwright_product_of_f64(double *lanes)
 {
 #if defined(__GNUC__)
@@ -6040,6 +6114,19 @@ static inline double opwright_product_of_f64(double *lanes)
     const double even = lanes[0] * lanes[2];
     const double odd = lanes[1] * lanes[3];
     return even * odd;
+}
+
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_product_f64(double *cells, int64_t count, int64_t few, double *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = cells[i] * cells[i + half];
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = sums[i] * cells[i];
+    }
 }
 
 static inline double opwright_max_of_f64(double *lanes)
@@ -6075,6 +6162,19 @@ static inline double opwright_max_of_f64(double *lanes)
     return opwright_maximum(even, odd);
 }
 
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_max_f64(double *cells, int64_t count, int64_t few, double *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = opwright_maximum(cells[i], cells[i + half]);
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = opwright_maximum(sums[i], cells[i]);
+    }
+}
+
 static inline double opwright_min_of_f64(double *lanes)
 {
 #if defined(__GNUC__)
@@ -6108,6 +6208,19 @@ static inline double opwright_min_of_f64(double *lanes)
     return opwright_minimum(even, odd);
 }
 
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_min_f64(double *cells, int64_t count, int64_t few, double *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = opwright_minimum(cells[i], cells[i + half]);
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = opwright_minimum(sums[i], cells[i]);
+    }
+}
+
 static inline int64_t opwright_sum_of_s64(int64_t *lanes)
 {
 #if defined(__GNUC__)
@@ -6135,6 +6248,19 @@ static inline int64_t opwright_sum_of_s64(int64_t *lanes)
     return (int64_t)((uint64_t)even + (uint64_t)odd);
 }
 
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_sum_s64(int64_t *cells, int64_t count, int64_t few, int64_t *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = (int64_t)((uint64_t)cells[i] + (uint64_t)cells[i + half]);
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = (int64_t)((uint64_t)sums[i] + (uint64_t)cells[i]);
+    }
+}
+
 static inline int64_t opwright_product_of_s64(int64_t *lanes)
 {
 #if defined(__GNUC__)
@@ -6160,6 +6286,19 @@ static inline int64_t opwright_product_of_s64(int64_t *lanes)
     const int64_t even = (int64_t)((uint64_t)lanes[0] * (uint64_t)lanes[2]);
     const int64_t odd = (int64_t)((uint64_t)lanes[1] * (uint64_t)lanes[3]);
     return (int64_t)((uint64_t)even * (uint64_t)odd);
+}
+
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_product_s64(int64_t *cells, int64_t count, int64_t few, int64_t *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = (int64_t)((uint64_t)cells[i] * (uint64_t)cells[i + half]);
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = (int64_t)((uint64_t)sums[i] * (uint64_t)cells[i]);
+    }
 }
 
 static inline int64_t opwright_max_of_s64(int64_t *lanes)
@@ -6195,6 +6334,19 @@ static inline int64_t opwright_max_of_s64(int64_t *lanes)
     return opwright_max(even, odd);
 }
 
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_max_s64(int64_t *cells, int64_t count, int64_t few, int64_t *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = opwright_max(cells[i], cells[i + half]);
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = opwright_max(sums[i], cells[i]);
+    }
+}
+
 static inline int64_t opwright_min_of_s64(int64_t *lanes)
 {
 #if defined(__GNUC__)
@@ -6226,6 +6378,19 @@ static inline int64_t opwright_min_of_s64(int64_t *lanes)
     const int64_t even = opwright_min(lanes[0], lanes[2]);
     const int64_t odd = opwright_min(lanes[1], lanes[3]);
     return opwright_min(even, odd);
+}
+
+// Adds cells of many rows of few lanes to the sums of the lanes: halves to each other, until one is left for each.
+static inline void opwright_fold_min_s64(int64_t *cells, int64_t count, int64_t few, int64_t *sums)
+{
+    for (int64_t half = count / 2; half >= few; half /= 2) {
+        for (int64_t i = 0; i < half; ++i) {
+            cells[i] = opwright_min(cells[i], cells[i + half]);
+        }
+    }
+    for (int64_t i = 0; i < few; ++i) {
+        sums[i] = opwright_min(sums[i], cells[i]);
+    }
 }
 
 // Whether the last cells of rows are padded: without masks of lanes distances of rows of 17 f32 take 1.6 of the time (AMD EPYC,
