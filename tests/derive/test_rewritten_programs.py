@@ -275,6 +275,22 @@ def test_a_letter_that_is_named_may_have_digits() -> None:
     judged(op, rng("named digits"), 30)
 
 
+def test_sums_that_one_step_leaves_have_arrays_of_their_own() -> None:
+    text = """op: Lone
+revision: 1
+summary: A product of two sums, each of terms with letters of their own.
+dims: {n_cells: N, k_cells: K, c_cells: C}
+inputs: [{name: to, dims: {N: N}}, {name: u, dims: {N: N, C: C}}, {name: p, dims: {K: K}}, {name: q, dims: {C: C}}]
+outputs: [{name: y, dims: {D: C, N: N}}]
+dtypes: [{to: s64, u: f64, p: f64, q: f64, y: f64, accumulate: f64}]
+semantics:
+  ranges: {n: N, l: K, c: C, d: C}
+  steps: ["y[d, n] += (select(c > 0 and abs(to[n]) == c, 1, 0) + q[d]) * (p[l] - u[n, c])"]
+"""
+    (op,) = load_texts({"lone.yaml": text}).ops
+    judged(op, rng("lone"), 20)
+
+
 def test_programs_of_random_marks_compute_what_the_interpreter_computes() -> None:
     made = 0
     for number in range(COUNT):

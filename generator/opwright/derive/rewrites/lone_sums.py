@@ -41,7 +41,8 @@ def _split(found: Program, part: Part, arrays: dict[str, Array]) -> Iterator[Par
                 factor = Binary("/", factor, divisor)
             divisors = []
             kept = as_they_lie([letter for letter in part.letters if letter in letters[number] & others], factor)
-            name = f"lone_{part.number}_{number}_"
+            # Terms of one step that are summed apart have its number, too.
+            name = f"lone_{part.number}_{sum(array.startswith('lone_') for array in arrays)}_"
             arrays[name] = Array(name, "between", tuple(dataclasses.replace(found.letters[x], name=x) for x in kept))
             factors[number] = cells = Read(name, tuple(map(Name, kept)))
             yield part.of(cells, "sum", factor)
