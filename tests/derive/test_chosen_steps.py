@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from opwright.derive.program import chosen_by, program
+from opwright.derive.needs import chosen_by
+from opwright.derive.program import program
 from opwright.load import load_texts
 
 SPEC = """op: Norms

@@ -12,7 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from opwright.derive.phases import in_place, staged
+from opwright.derive.arguments import in_place
+from opwright.derive.phases import staged
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.validate_steps import validate_steps

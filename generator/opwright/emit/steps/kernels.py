@@ -24,7 +24,8 @@ from ..nodes import Declare, Member, Name, Stmt
 from . import partials, wholes
 from .blocks import Blocks, blocks
 from .finish import Finish
-from .lowering import Lowering, absence
+from .lowering import Lowering
+from .needs import absence
 from .orders import orders
 
 MAX_AXES = 64

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...derive.lanes import moved
-from ...derive.phases import Phase, Staged, block_of_tasks, staged
+from ...derive.phases import Phase, Staged, block_of_tasks
 from ...derive.picking import scatters
-from ...derive.program import INITIAL, Formula, Part, chosen_by, only_for
+from ...derive.program import INITIAL, Formula, Part
 from ...derive.rewrites.accumulating import plain
 from ...derive.rewrites.row_blocks import ROWS, block_letter
 from ...language import expr
@@ -28,6 +28,7 @@ from . import (
     endings,
     fusion,
     joined,
+    needs,
     places,
     planes,
     quotients,
@@ -40,27 +41,11 @@ from . import (
 from .bounds import Bounds, Guards
 from .elements import SIZES, expr_name
 from .loops import Loop
-from .roomy import halved, overwritten
+from .roomy import halved
 from .rows import Row
 from .tasks import Tasks
 from .tiles import TILE, in_rounds, possible, tiled
 from .values import updated
-
-
-def words_of(op: Op, name: str) -> list[str]:
-    """The words of a string or boolean attribute, in the order of their numbers."""
-    attribute = op.attribute(name)
-    return ["false", "true"] if attribute.type == "bool" else [value.value for value in attribute.values or ()]
-
-
-def optional_outputs(op: Op) -> frozenset[str]:
-    """The outputs that some calls lack."""
-    return frozenset(tensor.name for tensor in op.outputs if tensor.when is not None)
-
-
-def absence(output: str) -> str:
-    """The member of sizes that says whether a call lacks an output."""
-    return f"{output}_absent_"
 
 
 @dataclass(frozen=True)
@@ -198,12 +183,12 @@ class Lowering(Tasks):
             self.leave_rows()
             found = self.formula(part, formulas[0], following)
             if part.by is not None:
-                test = self.is_word(part.by, [formula.word for formula in formulas])
+                test = needs.is_word(self, part.by, [formula.word for formula in formulas])
                 found = (If(test, found, source=part.source),)
             result += found
-        needed = [*self.needed(part), *([self.begins_anew()] if part in self.kept else [])]
+        needed = [*needs.needed(self, part), *([self.begins_anew()] if part in self.kept else [])]
         if len(together) > 1:  # which cost little more than one
-            conditions = [nodes.both(self.needed(one)) for one in together if self.needed(one)]
+            conditions = [nodes.both(needs.needed(self, one)) for one in together if needs.needed(self, one)]
             needed = [nodes.chain("||", conditions, ZERO)] if len(conditions) == len(together) else []
         if not needed:
             return fusion.Made((part, *following), tuple(first), tuple(result))
@@ -230,32 +215,7 @@ class Lowering(Tasks):
     def unguarded(self, part: Part) -> bool:
         """Whether every call needs a step, for all values of its letters."""
         found = [self.walk(part, formula).bounds for formula in part.formulas]
-        return not self.needed(part) and not any(one.low or one.high or one.tests for one in found)
-
-    def is_word(self, attribute: str, words: Sequence[str]) -> Expr:
-        """Whether an attribute has one of some words."""
-        word = self.constant(f"{attribute}_word_", Member(SIZES, f"word_{attribute}"))
-        numbers = [words_of(self.op, attribute).index(one) for one in words]
-        return nodes.chain("||", [Binary("==", word, nodes.integer(number)) for number in numbers], ZERO)
-
-    def needed(self, part: Part) -> list[Expr]:
-        """The conditions under which a call needs a step: optional outputs, and words that choose who reads its sums.
-
-        Steps that reduce nothing cost less than a condition around them, which keeps them out of loops of others.
-        """
-        array, whole = part.target.tensor, staged(self.op).program
-        # The program of merged letters lacks the steps of other phases, which may read the array, too.
-        found = whole if array in whole.arrays else self.program
-        outputs = only_for(found, optional_outputs(self.op)).get(array, frozenset())
-        lacked = [self.member(absence(tensor.name)) for tensor in self.op.outputs if tensor.name in outputs]
-        attribute, words = chosen_by(whole).get(array, ("", frozenset[str]()))
-        some = attribute and part.operator != "set" and words < {*words_of(self.op, attribute)}
-        chosen = [self.is_word(attribute, sorted(words))] if some else []
-        grown = [name for name, (output, _) in self.grown.items() if array == output and part.operator == "set"]
-        apart = [nodes.Unary("!", self.in_place(name)) for name in grown]
-        later = overwritten(self, part, lambda after: self.walk(after, after.formulas[0]).bounds)
-        apart += [nodes.Unary("!", nodes.both(later))] if later else []
-        return [*([nodes.Unary("!", nodes.both(lacked))] if lacked else []), *chosen, *apart]
+        return not needs.needed(self, part) and not any(one.low or one.high or one.tests for one in found)
 
     def walk(self, part: Part, formula: Formula) -> Walk:
         """The loops of a formula, and whether it takes lanes together."""
@@ -332,9 +292,9 @@ class Lowering(Tasks):
                 stored = row.written()
                 words = [formula.word for formula in formulas]
                 made_for = [formula.word for formula in endings.adding(part)[0]] if part.by == step.by else []
-                test = step.by is not None and {*words} != {*made_for} and self.is_word(step.by, words)
+                test = step.by is not None and {*words} != {*made_for} and needs.is_word(self, step.by, words)
                 loops += [If(test, stored, source=step.source)] if test else stored
-            needed = self.needed(step)
+            needed = needs.needed(self, step)
             if needed:
                 loops = [If(nodes.both(needed), tuple(loops), source=step.source)]
             made += [nodes.Scope(tuple(loops))] if len(following) > 1 and not needed else loops  # with rows of its own
@@ -392,7 +352,7 @@ class Lowering(Tasks):
             tiles = lane in expr.names(part.target) and possible(self, part, formula, walk.reduced, walk.bounds)
             return tiles and not follows and not self.in_tiles(part)
         row = Row(self, self.values_of(part.target.tensor), part, formula)
-        return self.is_number(part.target.tensor) and not self.needed(part) and not row.stands()
+        return self.is_number(part.target.tensor) and not needs.needed(self, part) and not row.stands()
 
     def _walked(self, part: Part) -> tuple[object, ...]:
         walk = self.walk(part, part.formulas[0])

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from ...derive.algebra import slopes
 from ...derive.alike import alike
+from ...derive.arguments import in_place, is_separable
 from ...derive.collapsing import Chain, collapsible
 from ...derive.crossing import crossing
 from ...derive.lanes import apart, copied_row, moved
 from ...derive.narrow import dtype_of
-from ...derive.phases import Phase, Staged, in_place, is_separable, staged
+from ...derive.phases import Phase, Staged, staged
 from ...derive.picking import looked_up, picked
 from ...derive.program import Array, Axis, list_dtype, program
 from ...derive.rewrites.named_cells import at_named, indicated
@@ -36,7 +37,7 @@ from .blocks import Blocks, blocks
 from .contraction import ContractionView, SlideView, contractions, counted_extents, kept_for, slides, zero_points
 from .elements import Elements
 from .kernels import Member_, members, parameters
-from .lowering import words_of
+from .needs import words_of
 from .orders import Orders, orders
 from .statements import StepWriter
 

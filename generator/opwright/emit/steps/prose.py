@@ -10,7 +10,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ...derive.phases import in_place, staged
+from ...derive.arguments import in_place
+from ...derive.phases import staged
 from ...derive.rewrites.parted import parted
 from ...derive.variants import ISAS
 from ...language import expr
