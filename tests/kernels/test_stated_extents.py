@@ -91,7 +91,8 @@ def test_memory_between_steps_has_the_cells_that_formulas_of_extents_say(tmp_pat
             first, second = (int(evaluate(expr.parse(text), sizes)) for text in pair)
             plan = module.explain(f"shape{n}", x, step=3)
             assert plan.shape == (first, 3, second), pair
-            assert plan.scratch_bytes >= 4 * first * 3 * second, pair
+            columns = second if second >= 16 else 1  # of fewer ones each may be a task
+            assert plan.scratch_bytes >= 4 * first * 3 * columns, pair
         for op in library.ops[:3]:
             assert first_disagreement(module, op, rng("stated", op.op), 6, Counter()) is None
 

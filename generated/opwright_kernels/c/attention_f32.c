@@ -730,7 +730,7 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                     }
                     for (int64_t q = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q < end_; q += 32) {
                         const int64_t n_ = end_ - q;
-                        const int follow_ = 1 == n_;
+                        const int follow_ = 1 == n_ && T == 1;
                         float *restrict total_row_ = total + (q - begin_);
                         const float none_ = opwright_zero_f32();
                         float tile_[32];

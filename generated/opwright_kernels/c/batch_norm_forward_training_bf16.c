@@ -376,7 +376,7 @@ static void batch_norm_forward_training_bf16_0_c(void *context_, int64_t part_)
             }
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
-                const int follow_ = src_X_step_ == n_;
+                const int follow_ = src_X_step_ == n_ && src_C == 1;
                 float *restrict total_row_ = total + (c - begin_);
                 const float none_ = opwright_zero_f32();
                 float tile_[32];

@@ -531,7 +531,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             }
             for (int64_t c = begin_ + (end_ - begin_) / 32 * 32; c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
-                const int follow_ = diff_dst_X_step_ == n_;
+                const int follow_ = diff_dst_X_step_ == n_ && diff_dst_C == 1;
                 float *restrict diff_beta_sum__row_ = diff_beta_sum_ + (c - begin_);
                 const float none_ = opwright_zero_f32();
                 float tile_[32];
@@ -863,7 +863,7 @@ static void batch_norm_inference_backward_bf16_0_c(void *context_, int64_t part_
             }
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
                 const int64_t n_ = end_ - c;
-                const int follow_ = diff_dst_X_step_ == n_;
+                const int follow_ = diff_dst_X_step_ == n_ && diff_dst_C == 1;
                 float *restrict lone_5_0__row_ = lone_5_0_ + (c - begin_);
                 const float none_ = opwright_zero_f32();
                 float tile_[32];

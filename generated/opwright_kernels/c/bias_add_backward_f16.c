@@ -308,7 +308,7 @@ static void bias_add_backward_f16_0_c(void *context_, int64_t part_)
         }
         for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
             const int64_t n_ = end_ - c;
-            const int follow_ = diff_dst_X_step_ == n_;
+            const int follow_ = diff_dst_X_step_ == n_ && diff_dst_C == 1;
             float *restrict diff_bias_sum__row_ = diff_bias_sum_ + (c - begin_);
             const float none_ = opwright_zero_f32();
             float tile_[32];

@@ -432,7 +432,7 @@ static void divide_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     }
                     for (int64_t x_p2_ = X_p2__inner_ / 32 * 32; x_p2_ < X_p2__inner_; x_p2_ += 32) {
                         const int64_t n_ = X_p2__inner_ - x_p2_;
-                        const int follow_ = diff_dst_X_p3__step_ == n_ && src_1_X_p3__step_ == n_;
+                        const int follow_ = diff_dst_X_p3__step_ == n_ && diff_dst_X_p2__step_ == 1 && src_1_X_p3__step_ == n_ && src_1_X_p2__step_ == 1;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
                         const float none_ = opwright_zero_f32();
                         float tile_[32];
@@ -957,7 +957,7 @@ static void divide_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     }
                     for (int64_t x_p1_ = X_p1__inner_ / 32 * 32; x_p1_ < X_p1__inner_; x_p1_ += 32) {
                         const int64_t n_ = X_p1__inner_ - x_p1_;
-                        const int follow_ = diff_dst_X_p3__step_ == n_ && src_0_X_p3__step_ == n_ && src_1_X_p3__step_ == n_;
+                        const int follow_ = diff_dst_X_p3__step_ == n_ && diff_dst_X_p1__step_ == 1 && src_0_X_p3__step_ == n_ && src_0_X_p1__step_ == 1 && src_1_X_p3__step_ == n_ && src_1_X_p1__step_ == 1;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
                         const float none_ = opwright_zero_f32();
                         float tile_[32];

@@ -1099,7 +1099,7 @@ static void group_norm_bf16_f32_f32_bf16_f32_f32_0_g_k_(void *context_, int64_t 
             }
             for (int64_t g_k_ = C / 32 * 32; g_k_ < C; g_k_ += 32) {
                 const int64_t n_ = C - g_k_;
-                const int follow_ = src_X_step_ == n_;
+                const int follow_ = src_X_step_ == n_ && src_C == 1;
                 float *restrict total_of_g_k__row_ = total_of_g_k_ + g_k_;
                 const float none_ = opwright_zero_f32();
                 float tile_[32];

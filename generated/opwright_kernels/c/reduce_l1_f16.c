@@ -388,7 +388,7 @@ static void reduce_l1_f16_0_k(void *context_, int64_t part_)
         }
         for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
             const int64_t n_ = end_ - k;
-            const int follow_ = src_R_step_ == n_;
+            const int follow_ = src_R_step_ == n_ && src_K_step_ == 1;
             float *restrict dst_sum__row_ = dst_sum_ + (k - begin_);
             const float none_ = opwright_zero_f32();
             float tile_[32];

@@ -317,7 +317,7 @@ static void reduce_min_f32_0_k(void *context_, int64_t part_)
             }
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
                 const int64_t n_ = end_ - k;
-                const int follow_ = src_R_step_ == n_;
+                const int follow_ = src_R_step_ == n_ && src_K_step_ == 1;
                 float tile_[32];
                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                     tile_[i_] = INFINITY;

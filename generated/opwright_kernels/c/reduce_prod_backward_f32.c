@@ -192,7 +192,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
         if (src_K_step_ == 1) {
             for (int64_t k = begin_; k < begin_ + (end_ - begin_) / 128 * 128; k += 128) {
                 const int64_t n_ = 128;
-                const int follow_ = src_R_step_ == n_;
+                const int follow_ = src_R_step_ == n_ && src_K_step_ == 1;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
                 const float none_ = opwright_zero_f32();
@@ -379,7 +379,7 @@ static void reduce_prod_backward_f32_0_k(void *context_, int64_t part_)
             }
             for (int64_t k = begin_ + (end_ - begin_) / 32 * 32; k < end_; k += 32) {
                 const int64_t n_ = end_ - k;
-                const int follow_ = src_R_step_ == n_;
+                const int follow_ = src_R_step_ == n_ && src_K_step_ == 1;
                 float *restrict dst_zeros_row_ = dst_zeros + (k - begin_);
                 float *restrict dst_rest_row_ = dst_rest + (k - begin_);
                 const float none_ = opwright_zero_f32();

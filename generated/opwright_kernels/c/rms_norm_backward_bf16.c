@@ -1369,7 +1369,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ < end_; c_p0_ += 32) {
                 const int64_t n_ = end_ - c_p0_;
-                const int follow_ = diff_dst_C_p1__step_ == n_ && src_C_p1__step_ == n_;
+                const int follow_ = diff_dst_C_p1__step_ == n_ && diff_dst_C_p0__step_ == 1 && src_C_p1__step_ == n_ && src_C_p0__step_ == 1;
                 float *restrict diff_gamma_sum__row_ = diff_gamma_sum_ + (c_p0_ - begin_);
                 const float none_ = opwright_zero_f32();
                 float tile_[32];

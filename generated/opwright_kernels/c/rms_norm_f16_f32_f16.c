@@ -347,7 +347,7 @@ static void rms_norm_f16_f32_f16_0_b(void *context_, int64_t part_)
         }
         for (int64_t b = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); b < end_; b += 32) {
             const int64_t n_ = end_ - b;
-            const int follow_ = src_C_step_ == n_;
+            const int follow_ = src_C_step_ == n_ && src_B_step_ == 1;
             float *restrict total_row_ = total + (b - begin_);
             const float none_ = opwright_zero_f32();
             float tile_[32];

@@ -181,7 +181,7 @@ static void soft_max_backward_f32_0_a(void *context_, int64_t part_)
                 }
                 for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
                     const int64_t n_ = end_ - a;
-                    const int follow_ = diff_dst_C == n_ && dst_C == n_;
+                    const int follow_ = diff_dst_C == n_ && diff_dst_A_step_ == 1 && dst_C == n_ && dst_A_step_ == 1;
                     float *restrict total_row_ = total + (a - begin_);
                     const float none_ = opwright_zero_f32();
                     float tile_[32];

@@ -138,7 +138,7 @@ static void soft_max_f32_f16_f32_0_a(void *context_, int64_t part_)
                 }
                 for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
                     const int64_t n_ = end_ - a;
-                    const int follow_ = src_C == n_;
+                    const int follow_ = src_C == n_ && src_A_step_ == 1;
                     float *restrict peak_row_ = peak + (a - begin_);
                     float tile_[32];
                     for (int64_t i_ = 0; i_ < n_; ++i_) {

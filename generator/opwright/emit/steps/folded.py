@@ -17,7 +17,7 @@ from ...derive.program import INITIAL, Formula, Part
 from ...language import expr
 from ...language.expr import Read
 from .. import nodes
-from ..nodes import ZERO, Assign, Binary, Call, Declare, DeclareArray, Do, Expr, For, If, Index, Name, Stmt, Unary
+from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, DeclareArray, Do, Expr, For, If, Index, Name, Stmt, Unary
 from .groups import placed
 from .loops import Loop
 from .row_reads import N
@@ -33,8 +33,8 @@ WIDTH, FROM, SOME, LANE = Name("width_"), Name("from_"), Name("piece_"), Name("i
 
 def follow(loops: Tasks, loop: Loop, steps: Mapping[str, tuple[Part, Formula]]) -> Expr | None:
     """Whether rows of few lanes follow one another along a loop, in all that steps read; None if they never do."""
-    pitches = _pitches(loops, loop, [*steps.values()])
-    return nodes.both([Binary("==", pitch, N) for pitch in pitches]) if pitches else None
+    tests = _tests(loops, loop, [*steps.values()])
+    return nodes.both(tests) if tests else None
 
 
 def folded(loops: Tasks, steps: Mapping[str, tuple[Part, Formula]], walk: For) -> tuple[Stmt, ...]:
@@ -46,19 +46,22 @@ def folded(loops: Tasks, steps: Mapping[str, tuple[Part, Formula]], walk: For) -
     return (If(test, _pieces(loops, walk, rows, steps)), If(Unary("!", test), (walk,)))
 
 
-def _pitches(loops: Tasks, loop: Loop, steps: Sequence[tuple[Part, Formula]]) -> list[Expr]:
-    """How far apart rows are in what steps read; nothing if some cell is not of a row of all lanes."""
+def _tests(loops: Tasks, loop: Loop, steps: Sequence[tuple[Part, Formula]]) -> list[Expr]:
+    """What holds where rows follow one another in all that steps read; nothing if a cell is of no row of all lanes."""
     assert loops.lanes is not None
     walked, found = {loop.letter, loops.lanes.name}, dict[Expr, None]()
     for part, formula in steps:
         if walked & expr.names_outside_indices(formula.value) or part.operator == "set":
             return []
         for read in formula.reads:
-            pitch = _pitch(loops, read, loop) if walked & expr.names(read) else None
-            if pitch is not None:
-                found[pitch] = None
-            elif walked & expr.names(read):
+            if not walked & expr.names(read):
+                continue
+            pitch, step = _pitch(loops, read, loop), loops.step(read)
+            if pitch is None or step is None:
                 return []
+            found[Binary("==", pitch, N)] = None
+            if step != ONE:  # a row of one lane may lie behind the next one in any order
+                found[Binary("==", step, ONE)] = None
     return [*found]
 
 
