@@ -186,9 +186,9 @@ class Lowering(Tasks):
                 test = needs.is_word(self, part.by, [formula.word for formula in formulas])
                 found = (If(test, found, source=part.source),)
             result += found
-        needed = [*needs.needed(self, part), *([self.begins_anew()] if part in self.kept else [])]
+        needed = [*self.needed(part), *([self.begins_anew()] if part in self.kept else [])]
         if len(together) > 1:  # which cost little more than one
-            conditions = [nodes.both(needs.needed(self, one)) for one in together if needs.needed(self, one)]
+            conditions = [nodes.both(self.needed(one)) for one in together if self.needed(one)]
             needed = [nodes.chain("||", conditions, ZERO)] if len(conditions) == len(together) else []
         if not needed:
             return fusion.Made((part, *following), tuple(first), tuple(result))
@@ -215,7 +215,11 @@ class Lowering(Tasks):
     def unguarded(self, part: Part) -> bool:
         """Whether every call needs a step, for all values of its letters."""
         found = [self.walk(part, formula).bounds for formula in part.formulas]
-        return not needs.needed(self, part) and not any(one.low or one.high or one.tests for one in found)
+        return not self.needed(part) and not any(one.low or one.high or one.tests for one in found)
+
+    def needed(self, part: Part) -> list[Expr]:
+        """The conditions under which a call needs a step."""
+        return needs.needed(self, part, lambda after: self.walk(after, after.formulas[0]).bounds)
 
     def walk(self, part: Part, formula: Formula) -> Walk:
         """The loops of a formula, and whether it takes lanes together."""
@@ -294,7 +298,7 @@ class Lowering(Tasks):
                 made_for = [formula.word for formula in endings.adding(part)[0]] if part.by == step.by else []
                 test = step.by is not None and {*words} != {*made_for} and needs.is_word(self, step.by, words)
                 loops += [If(test, stored, source=step.source)] if test else stored
-            needed = needs.needed(self, step)
+            needed = self.needed(step)
             if needed:
                 loops = [If(nodes.both(needed), tuple(loops), source=step.source)]
             made += [nodes.Scope(tuple(loops))] if len(following) > 1 and not needed else loops  # with rows of its own
@@ -352,7 +356,7 @@ class Lowering(Tasks):
             tiles = lane in expr.names(part.target) and possible(self, part, formula, walk.reduced, walk.bounds)
             return tiles and not follows and not self.in_tiles(part)
         row = Row(self, self.values_of(part.target.tensor), part, formula)
-        return self.is_number(part.target.tensor) and not needs.needed(self, part) and not row.stands()
+        return self.is_number(part.target.tensor) and not self.needed(part) and not row.stands()
 
     def _walked(self, part: Part) -> tuple[object, ...]:
         walk = self.walk(part, part.formulas[0])

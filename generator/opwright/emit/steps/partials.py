@@ -18,7 +18,6 @@ from ..nodes import ONE, ZERO, Assign, Binary, Call, Cast, Declare, Expr, For, I
 from .bounds import Bounds
 from .fusion import Made
 from .lowering import Lowering
-from .needs import needed
 from .values import updated
 
 PIECE, PIECES = Name("piece_"), Name("pieces_")
@@ -27,7 +26,7 @@ PIECE, PIECES = Name("piece_"), Name("pieces_")
 def reduction(lowering: Lowering) -> Part | None:
     """The step whose rows may be taken in pieces: the first of its phase, after which no step walks lanes."""
     part, *others = lowering.phase.parts
-    if lowering.lanes is None or lowering.blocked or lowering.kept or needed(lowering, part):
+    if lowering.lanes is None or lowering.blocked or lowering.kept or lowering.needed(part):
         return None
     guarded = part.operator == "set" or part.by or part.where or len(part.formulas) != 1
     if guarded or not lowering.is_number(part.target.tensor):
