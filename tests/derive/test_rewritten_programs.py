@@ -119,6 +119,36 @@ NAMED = {
 }
 
 
+REPEATED = """op: Repeated
+revision: 1
+summary: Windows of cells that are repeated.
+dims: {t_cells: T, s_cells: {symbol: S, min: 0}, c_cells: C, k_cells: K, j_cells: J, d_cells: {symbol: D, min: 1}}
+inputs: [{name: x, dims: {C: C, T: T}}, {name: w, dims: {K: K, C: C, J: J}}, {name: u, dims: {D: D, S: S}}]
+outputs: [{name: y, dims: {K: K, S: S}}, {name: most, dims: {}}]
+dtypes: [{x: f64, w: f64, u: f64, y: f64, most: f64, accumulate: f64}]
+semantics:
+  ranges: {t: S, c: C, k: K, j: J, d: D}
+  steps: ["most[] max= u[d, t] + w[k, c, j] + x[c, 0]", STEPS]
+"""
+ONCE = {
+    "a quotient": ("y[k, t] += x[c, floor(t / 2) + j - 1] * w[k, c, j]",),
+    "a quotient behind an offset": ("y[k, t] += x[c, floor((t - 1) / 3) - j] * w[k, c, j]",),
+    "a quotient by a size": ("y[k, t] += x[c, floor(t / D)] * w[k, c, j]",),
+    "extremes": ("y[k, t] = w[k, 0, 0]", "y[k, t] max= x[c, floor((t + 5) / 2) + j] + w[k, c, j]"),
+    "products": ("y[k, t] *= x[c, floor((t + 1) / 2)] * w[k, 0, j]",),
+    "no term": ("y[k, t] += w[k, c, j] * x[c, j]",),
+    "neither letter": ("sums[t] += w[k, c, j]", "y[k, t] = sums[t]"),
+    "both letters": ("sums[k, t] += x[floor(k / 2), c] * w[floor(k / 2), floor(t / 4), c]", "y[k, t] += sums[k, t]"),
+}
+SOME = {
+    "the letter": "y[k, t] += x[c, floor(t / 2)] * w[k, c, t]",
+    "two quotients": "y[k, t] += x[c, floor(t / 2)] * w[k, c, floor(t / 3)]",
+    "a remainder": "y[k, t] += x[c, t % 3] * w[k, c, j]",
+    "twice the letter": "y[k, t] += x[c, floor(2 * t / 3)] * w[k, c, j]",
+}
+QUOTIENTS = ("floor((t + j - 1) / 2)", "floor((2 * t + j - 3) / D)", "floor((t - j) / 2)")
+
+
 JOINED = """op: Joined
 revision: 1
 summary: Sums of terms in cells of one output.
@@ -269,6 +299,22 @@ def test_a_letter_whose_quotient_counts_groups_is_two_and_sums_of_groups_are_pro
     found = staged(op)
     assert ("o" not in found.program.letters) == groups
     assert any(phase.contraction is not None and phase.contraction.dense for phase in found.phases) == groups
+
+
+@pytest.mark.parametrize(("what", "steps"), [*ONCE.items(), *((what, (step,)) for what, step in SOME.items())])
+def test_sums_that_are_the_same_for_several_values_of_a_letter_are_made_once(what: str, steps: tuple[str, ...]) -> None:
+    (op,) = load_texts({"repeated.yaml": REPEATED.replace("STEPS", ", ".join(f'"{step}"' for step in steps))}).ops
+    judged(op, rng("repeated", *steps), 20)
+    sums = [part for part in staged(op).program.parts if {*part.letters} - expr.names(part.target)]
+    assert any("t" in part.letters for part in sums[1:]) == (what in SOME)
+
+
+@pytest.mark.parametrize("index", QUOTIENTS)
+def test_windows_of_cells_that_are_repeated_are_those_of_an_array(index: str) -> None:
+    text = REPEATED.replace("STEPS", f'"y[k, t] += x[c, {index}] * w[k, c, j]"')
+    (op,) = load_texts({"repeated.yaml": text}).ops
+    judged(op, rng("repeated windows", index), 20)
+    assert any(phase.contraction is not None and phase.contraction.slides for phase in staged(op).phases)
 
 
 def test_a_letter_that_is_named_may_have_digits() -> None:

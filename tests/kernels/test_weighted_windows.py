@@ -37,6 +37,7 @@ BORDERS = {
     "mirrored": "min(max({0}, -({0})), 2 * {1} - 2 - ({0}))",
     "repeated": "min(max({0}, 0), {1} - 1)",
     "around": "({0}) % {1}",
+    "twice": "floor(({0}) / 2)",
 }
 WEIGHTS = ("f[u] * g[v]", "f[u] * g[v] / 4", "(2 - abs(u - 1)) * f[v] * (g[0] / 2)", "f[u] * g[v] * f[v]")
 

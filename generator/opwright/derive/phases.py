@@ -36,6 +36,7 @@ from .rewrites.gaps import gaps_filled
 from .rewrites.inlining import inlined
 from .rewrites.joining import beside, merged
 from .rewrites.lone_sums import summed_first
+from .rewrites.made_once import made_once
 from .rewrites.masking import masked
 from .rewrites.named_cells import at_named, indicated
 from .rewrites.needed import needed
@@ -102,7 +103,8 @@ class Staged:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
-    found = unwound(in_digits(written_out(needed(conditioned(indicated(copied(separated(op)))), outputs), op)))
+    found = made_once(needed(conditioned(indicated(copied(separated(op)))), outputs))
+    found = unwound(in_digits(written_out(found, op)))
     found = at_named(looked_up(picked(found, op), op))
     found = assigned(in_strips(in_components(summed_first(on_sides(framed(found, op), op)))), once)
     found = accumulating(outside(gaps_filled(found, outputs), outputs), outputs)

@@ -41,7 +41,7 @@ def _taken_apart(found: Program) -> Iterator[tuple[str, Expr, Expr]]:
                     rests |= {node.right} if node.op == "%" else set()
         if len(quotients) == 1 and (quotients == rests or not rests):
             (by,) = quotients
-            extent = _quotient(found, axis.extent, by)
+            extent = divided(found, axis.extent, by)
             if extent is not None:
                 yield letter, by, extent
 
@@ -100,7 +100,7 @@ def _numbers(found: Program, letter: str) -> Iterator[Call]:
                 yield node
 
 
-def _quotient(found: Program, extent: Expr, by: Expr) -> Expr | None:
+def divided(found: Program, extent: Expr, by: Expr) -> Expr | None:
     """The extent divided by a number that divides it in every call; None if it may not."""
     if (extent, by) in found.sizes.divides:
         return Binary("/", extent, by)
