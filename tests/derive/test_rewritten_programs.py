@@ -148,6 +148,18 @@ SOME = {
 }
 QUOTIENTS = ("floor((t + j - 1) / 2)", "floor((2 * t + j - 3) / D)", "floor((t - j) / 2)")
 
+BANDED = """op: Banded
+revision: 1
+summary: Products of a band.
+dims: {i_cells: I, k_cells: K, d_cells: D}
+inputs: [{name: x, dims: {I: I, J: I + K}}, {name: z, dims: {J: I + K, I: I, H: I}}, {name: w, dims: {K: K, D: D}}]
+outputs: [{name: y, dims: {I: I, D: D}}, {name: most, dims: {}}]
+dtypes: [{x: f64, z: f64, w: f64, y: f64, most: f64, accumulate: f64}]
+semantics:
+  ranges: {i: I, k: K, d: D}
+  steps: ["most[] max= x[i, k] + z[k, i, 0] + w[k, d]", "y[i, d] += BAND * w[k, d]"]
+"""
+
 
 JOINED = """op: Joined
 revision: 1
@@ -315,6 +327,13 @@ def test_windows_of_cells_that_are_repeated_are_those_of_an_array(index: str) ->
     (op,) = load_texts({"repeated.yaml": text}).ops
     judged(op, rng("repeated windows", index), 20)
     assert any(phase.contraction is not None and phase.contraction.slides for phase in staged(op).phases)
+
+
+@pytest.mark.parametrize("band", ["x[i, i + k]", "z[i + k, i, i]"])
+def test_cells_of_a_band_are_an_operand(band: str) -> None:
+    (op,) = load_texts({"banded.yaml": BANDED.replace("BAND", band)}).ops
+    judged(op, rng("band", band), 20)
+    assert any(phase.contraction is not None and phase.contraction.dense for phase in staged(op).phases)
 
 
 def test_a_letter_that_is_named_may_have_digits() -> None:

@@ -138,8 +138,8 @@ def cells(random: Rng, op: Op, wild: bool) -> tuple[dict[str, int], dict[str, An
     sizes = {dim.symbol: int(random.choice([1, 1, 2, 3] if dim.min else [0, 1, 2, 2, 3])) for dim in op.dims.values()}
     found: dict[str, Any] = {}
     for tensor in op.data_inputs:
-        extents = [extent.text.split(" * ") for extent in tensor.dims.values()]
-        shape = [int(np.prod([sizes[size] for size in some])) for some in extents]
+        extents = [[term.split(" * ") for term in extent.text.split(" + ")] for extent in tensor.dims.values()]
+        shape = [sum(int(np.prod([sizes[size] for size in some])) for some in terms) for terms in extents]
         numbers = random.integers(-3, 4, shape).astype(np.float64)
         some = random.choice((np.inf, -np.inf, np.nan, -0.0), shape)
         found[tensor.name] = np.where(random.random(shape) < 0.3 * wild, some, numbers)

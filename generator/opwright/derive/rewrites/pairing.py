@@ -197,15 +197,17 @@ class _Split:
         """Whether a copy of what a read reaches can be an operand: letters walk each axis, or repeat cells.
 
         Letters that move along an axis together stand for windows, which engines take as they lie; of a remainder, as
-        in circulant matrices, they cannot. A copy has an axis more than what it is made of, at most.
+        in circulant matrices, they cannot; nor those of a band, of which one goes along another axis, too. A copy has
+        an axis more than what it is made of, at most.
         """
+        elsewhere = {index.id for index in read.indices if isinstance(index, Name)}
         alone = [
-            1 if self.found.digits(read.tensor, axis, index) or bends(index) else len(self.letters(index))
+            1 if self.found.digits(read.tensor, axis, index) or bends(index) else len({*letters} - elsewhere)
             for axis, index in enumerate(read.indices)
-            if self.letters(index)
+            if (letters := self.letters(index)) and not isinstance(index, Name)
         ]
         grown = sum(len(self.letters(index)) - 1 for index in read.indices if bends(index))
-        copied = max(alone, default=0) == 1 and grown < 2
+        copied = max(alone, default=1) < 2 and grown < 2
         return self.lies(read) or (copied and self.found.is_inside(read))
 
     def lies(self, read: Read) -> bool:
