@@ -7,7 +7,7 @@ row, for each task of a group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
@@ -29,6 +29,7 @@ from ..nodes import (
     If,
     Index,
     Name,
+    Scope,
     Stmt,
     Unary,
     both,
@@ -48,6 +49,7 @@ TOGETHER = 4  # rows that running sums take at once: of 1024 x 1000 f64 0.4 of t
 FUNCTIONS = {f"opwright_{name}_row_{t}" for name in OF_ROWS for t in ("f32", "f64")}
 SHORT = nodes.integer(32)  # cells of rows, each step of which is left before a function and after it
 TASK, GROUP, COUNT = Name("t_"), Name("group_"), Name("tasks_")
+ONE_ROW, N = Name("one_row_"), Name("n_")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Grouped:
     steps: Sequence[Sequence[Stmt]]
     rows: Mapping[str, str]  # arrays with a row for each task: the type of their cells
     length: Expr  # of a row
-    letter: str  # of the tasks, the fastest
+    letters: Sequence[str]  # of the tasks, the fastest last
+    joins: Callable[[Set[str]], Expr | None]  # whether rows of neighbouring tasks follow one another in these arrays
 
 
 def task_of_group() -> Expr:
@@ -102,12 +105,13 @@ def in_groups(found: Grouped, first: Expr, end: Expr) -> list[Stmt]:
     arrays = (DeclareArray(f"{one.name}_of_", one.c_type, TASKS) for one in begins)
     count = Declare(COUNT.name, Call("opwright_min", (GROUP, Binary("-", end, Name("task_")))))
     last = Binary("-", COUNT, ONE)
-    begin, past = (Index(Name(f"{found.letter}_of_"), at) for at in (ZERO, last))
-    follow = Binary("==", past, Binary("+", begin, last)) if found.letter in places else None
+    begin, past = (Index(Name(f"{found.letters[-1]}_of_"), at) for at in (ZERO, last))
+    follow = Binary("==", past, Binary("+", begin, last)) if found.letters[-1] in places else None
     known = {f"{one.name}_of_" for one in begins}
     loops = list[Stmt]()
     for body in bodies:
-        loops += _in_two(body, found) or _of_group(*_in_one_call(body, found), follow, known)
+        made = _in_two(body, found) or _of_group(*_in_one_call(body, found), follow, known)
+        loops += [_in_one_row(made[0], found, follow, known), *made[1:]] if follow is not None else made
     return [*_before(found), For("task_", first, end, (count, *arrays, *loops), step=GROUP)]
 
 
@@ -227,6 +231,28 @@ def _of_group(body: Sequence[Stmt], after: Sequence[Stmt], follow: Expr | None, 
     row, pitch, cells, _, *others = (placed(one, {TASK.name: ZERO}) for one in call.arguments)
     several, together = Do(Call(call.function, (row, pitch, cells, COUNT, *others))), both(tests)
     return [If(together, (several,)), If(Unary("!", together), (loop,))] if tests else [several]
+
+
+def _in_one_row(step: Stmt, found: Grouped, follow: Expr, known: Set[str]) -> Stmt:
+    """The loop over the tasks of a group, which takes rows that follow one another as one.
+
+    So it does if a step knows no more of a task than where its rows are: running sums of rows of 7 bf16, which are
+    converted before and after, take 0.16 of their time (Intel Xeon, gcc 12.2, one thread).
+    """
+    loop = step.body[0] if isinstance(step, For) and step.letter == TASK.name and len(step.body) == 1 else None
+    if not isinstance(step, For) or not isinstance(loop, For) or loop.step is None:
+        return step
+    (count, *rest), names = loop.body, nodes.names(loop)
+    whole = (loop.begin, loop.end) == (ZERO, found.length) and isinstance(count, Declare) and count.name == N.name
+    if not whole or names & known - {f"{letter}_of_" for letter in found.letters}:
+        return step
+    if (test := found.joins({name.removesuffix("_rows_") for name in names})) is None:
+        return step
+    assert isinstance(count, Declare)
+    cells = Binary("*", COUNT, found.length)
+    row = replace(loop, body=(replace(count, value=Conditional(ONE_ROW, cells, count.value)), *rest))
+    join = Declare(ONE_ROW.name, both([test, Binary(">=", loop.step, cells), follow]), "int")
+    return Scope((join, replace(step, end=Conditional(ONE_ROW, ONE, COUNT), body=(row,))))
 
 
 def _of_rows(function: str) -> bool:

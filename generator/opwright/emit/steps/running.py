@@ -14,7 +14,6 @@ from dataclasses import replace
 from ...derive.program import Formula, Part, summed_alone
 from ...language import expr
 from ...language.expr import Read
-from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Declare, Do, Expr, For, Name, Scope, Stmt
 from . import planes
 from .fusion import Made
@@ -80,9 +79,7 @@ def _pitch(loops: Tasks, read: Read) -> Expr:
         return loops.along() if loops.phase.own else ZERO
     if not loops.phase.own:
         return ZERO
-    name = loops.own_loops(loops.letters_of_tasks()[-1])[-1].name
-    walks = [term for term in loops.terms(read) if name in nodes.names(term.index)]
-    return walks[0].stride if len(walks) == 1 and walks[0].index == Name(name) else ZERO
+    return loops.pitch(read, loops.own_loops(loops.letters_of_tasks()[-1])[-1].name)
 
 
 def begun(loops: Tasks, steps: Sequence[Made], always: Callable[[Part], bool]) -> list[Made]:

@@ -6,8 +6,9 @@ In: a phase, the letter of its lanes, a row of data types; the statements of a t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 
 from ...derive.phases import Phase, Staged, block_of_tasks
@@ -15,6 +16,7 @@ from ...derive.program import INITIAL, Part
 from ...derive.rewrites.row_blocks import ROWS, SUFFIX
 from ...derive.rewrites.turning import kept
 from ...language import expr
+from ...language.expr import Read
 from ...language.model import Op
 from .. import nodes
 from ..nodes import (
@@ -210,12 +212,39 @@ class Tasks(Loops):
         begins = [*(Declare(name, Name(name)) for name, _ in digits), *self.of_task(), *self.numbers()]
         length = nodes.chain("*", [self.extent(self.lanes, number) for _, number in self.copies(self.lanes)], ONE)
         advance = self.next_task(digits, {}) if counts else ()
-        group = Grouped(() if counts else numbered, begins, advance, steps, rows, length, digits[-1][0])
+        joins = partial(self.one_row, digits[-1][0], length)
+        letters = [name for name, _ in digits]
+        group = Grouped(() if counts else numbered, begins, advance, steps, rows, length, letters, joins)
         loop = in_groups(group, first, end)
         always = by_letter(self.wholes, ()).get("", [])
         # which must not divide by an extent of 0
         body = If(Binary("<", first, end), (*(numbered if counts else ()), *loop))
         return [*self.span_of_tasks(total), *always, body]
+
+    def one_row(self, letter: str, length: Expr, names: Set[str]) -> Expr | None:
+        """Whether the rows of arrays follow one another from task to task; None if cells know where they lie."""
+        assert self.lanes is not None
+        walked = {*self.phase.own, self.lanes.name}
+        tests = list[Expr]()
+        for part in self.phase.parts:
+            values = [formula.value for formula in part.formulas]
+            if part.target.tensor in names and (
+                part.where or any(walked & expr.names_outside_indices(value) for value in values)
+            ):
+                return None
+        reads = [read for part in self.phase.parts for read in (part.target, *part.reads) if read.tensor in names]
+        for read in dict.fromkeys(reads):
+            if read.tensor not in self.staged.private:
+                step, pitch = self.step(read), self.pitch(read, letter)
+                if step in (None, ZERO) or pitch == ZERO:
+                    return None
+                tests += [Binary("==", step, ONE), Binary("==", pitch, length)]
+        return nodes.both(dict.fromkeys(tests)) if tests else None
+
+    def pitch(self, read: Read, name: str) -> Expr:
+        """How far apart the cells of tasks are that follow one another along a letter; 0 if they lie in no stride."""
+        walks = [term for term in self.terms(read) if name in nodes.names(term.index)]
+        return walks[0].stride if len(walks) == 1 and walks[0].index == Name(name) else ZERO
 
     def span_of_tasks(self, total: Expr) -> list[Declare]:
         """The number of tasks, and the first of a part and the one past its last."""
