@@ -214,13 +214,14 @@ class Sizes:
 
     def beside(self, letter: Lanes, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:
         """Whether rows of the axes that the letter walks, and of those beside them, follow one another."""
-        last = dict(letter.walks)
-        return all(
-            self.strides(name, last[name], runs) == (1,)
-            and self.strides(name, axis, runs) == (self.extent(name, last[name]),)
-            for name, axis in letter.beside
-            if self.places.get(name, {}).get(axis)  # a call may lack an input
-        )
+        last, cells = dict(letter.walks), dict[str, int]()
+        for name, axis in letter.beside:  # the innermost first
+            if self.places.get(name, {}).get(axis):  # a call may lack an input
+                cells.setdefault(name, self.extent(name, last[name]))
+                if (self.strides(name, last[name], runs), self.strides(name, axis, runs)) != ((1,), (cells[name],)):
+                    return False
+                cells[name] *= self.extent(name, axis)
+        return True
 
     def extent(self, name: str, axis: str) -> int:
         """The cells along an axis that is no run."""

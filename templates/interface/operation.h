@@ -102,6 +102,7 @@ typedef struct opw_lanes {
     const opw_pair *follows; // and those along which rows of the letter may follow one another
     bool copies; // whether the phase only copies rows along it, those of several tasks together
     int64_t least; // cells of rows that follow one another
+    const opw_pair *beside; // arrays and their axes that are one with those of the letter, the innermost first
 } opw_lanes;
 
 typedef struct opw_phase {

@@ -37,7 +37,7 @@ typedef struct planner {
 typedef struct candidate {
     const opw_lanes *lanes;
     int64_t extent;
-    bool near, crossed, turned, follows, nearest;
+    bool near, crossed, turned, follows, beside, nearest;
     int64_t served, kept, apart;
 } candidate;
 
@@ -312,9 +312,23 @@ static bool follows(const planner *t, const opw_lanes *letter, int64_t cells)
     return found;
 }
 
+// Counts the cells of axes that are one with that of a letter, too; false where their rows do not follow one another.
+static bool beside(const planner *t, const opw_lanes *letter, const opw_pair *walk, int64_t step, int64_t *cells)
+{
+    bool found = true;
+    for (const opw_pair *more = letter->beside; more->name != NULL; ++more) {
+        int64_t rows, apart;
+        if (strcmp(more->name, walk->name) == 0 && walked(t, more, &rows, &apart)) {
+            found = found && step == 1 && apart == *cells;
+            *cells *= rows;
+        }
+    }
+    return found;
+}
+
 static candidate described(const planner *t, const opw_lanes *letter)
 {
-    candidate made = {.lanes = letter, .near = !letter->apart, .kept = cells_of(t, letter->kept)};
+    candidate made = {.lanes = letter, .near = !letter->apart, .beside = true, .kept = cells_of(t, letter->kept)};
     const char *const alone[] = {letter->letter, NULL};
     const opw_extent own = opw_axis(&t->x->found.letters, letter->letter);
     bool any = false, ones = true;
@@ -325,6 +339,7 @@ static candidate described(const planner *t, const opw_lanes *letter)
             const int64_t apart = apart_in(t, letter, walk->name);
             any = true;
             ones = ones && step == 1;
+            made.beside = beside(t, letter, walk, step, &extent) && made.beside;
             made.extent = extent > made.extent ? extent : made.extent;
             made.near = made.near && (step == 0 || step == 1);
             made.apart = apart > made.apart ? apart : made.apart;
@@ -345,7 +360,7 @@ static candidate described(const planner *t, const opw_lanes *letter)
 // Whether lanes may go along a letter in this call.
 static bool serves(const candidate *c)
 {
-    return !c->lanes->views || (c->near && c->extent >= ENOUGH);
+    return c->beside && (!c->lanes->views || (c->near && c->extent >= ENOUGH));
 }
 
 // Whether neighbours of all other letters that fill vectors lie FARTHER times as far apart.

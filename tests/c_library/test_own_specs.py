@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,9 @@ def test_lanes_are_chosen_by_the_rows_of_the_package() -> None:
     for name in ("ENOUGH", "SERVED", "KEPT", "FARTHER"):
         assert re.search(rf"    {name} = {getattr(_schedules, name)},", source), name
     assert f"ROWS = {len(rows)}," in source
+    struct = (TEMPLATES / "operation.h").read_text().partition("typedef struct opw_lanes {")[2].partition("}")[0]
+    members = re.findall(r"\b(\w+)(?=[,;])", re.sub(r"//.*", "", struct))
+    assert sorted(members) == sorted(field.name for field in fields(_schedules.Lanes))
 
 
 @pytest.mark.skipif(not FULL, reason="OPWRIGHT_SWEEP=full: compiling engines takes a minute")

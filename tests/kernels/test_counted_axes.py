@@ -124,13 +124,15 @@ semantics:
 """
 
 
-def digits(letters: list[str], nested: bool) -> str:
+def digits(letters: list[str], form: str) -> str:
     """The index of a cell of an axis with the extents of some letters, the last one fastest."""
     index = letters[0]
+    if form == "number":
+        return f"number({', '.join(letters)})" if len(letters) > 1 else index
     for letter in letters[1:]:
         index = f"({index}) * {letter.upper()} + {letter}" if " " in index else f"{index} * {letter.upper()} + {letter}"
     weights = (" * ".join([x, *map(str.upper, letters[n + 1 :])]) for n, x in enumerate(letters))
-    return index if nested else " + ".join(weights)
+    return index if form == "nested" else " + ".join(weights)
 
 
 def parted(random: np.random.Generator, name: str) -> str:
@@ -141,7 +143,7 @@ def parted(random: np.random.Generator, name: str) -> str:
         ends = sorted({4, *map(int, random.integers(1, 4, 2))})
         groups = [order[begin:end] for begin, end in zip([0, *ends], ends)]
         dims = ", ".join(f"{word}{n}: {' * '.join(map(str.upper, group))}" for n, group in enumerate(groups))
-        return dims, ", ".join(digits(group, bool(random.random() < 0.5)) for group in groups)
+        return dims, ", ".join(digits(group, str(random.choice(["nested", "summed", "number"]))) for group in groups)
 
     (y, of_y), x = axes("Y"), [str(letter) for letter in random.permutation([*"abcd"])]
     return PARTED.format(

@@ -84,3 +84,35 @@ def test_groups_are_one_row_where_calls_have_them_so(tmp_path: Path) -> None:
             beside = one and (not weights or weights[0].flags.c_contiguous)
             lanes = dict(module.explain("groups_f32", given, *weights).schedules)
             assert ("lanes along g_d_" in lanes) == beside
+
+
+FEW = """op: {name}
+revision: 1
+summary: Maps of few cells.
+dims: {{batch: B, channels: C}}
+inputs:
+  - {{name: x, dims: {{B: B, C: C, U: {u}, V: {v}}}}}
+  - {{name: w, dims: {{X: C, Y: {u}, Z: {v}}}}}
+outputs: [{{name: y, dims: {{B: B, C: C, {y}}}}}]
+dtypes: [{{x: {kind}, w: {kind}, y: {kind}, accumulate: f32}}]
+semantics:
+  ranges: {{b: B, c: C, u: {u}, v: {v}}}
+  steps: ["y[b, c, {at}] = x[b, c, u, v] * w[c, u, v] - 1"]
+"""
+
+
+def test_maps_of_few_cells_are_one_row_where_calls_have_them_so(tmp_path: Path) -> None:
+    texts = {}
+    for number, (u, v) in enumerate(((7, 7), (3, 3), (1, 5), (2, 31))):
+        one = number % 2
+        y, at = (f"Y: {u * v}", "number(u, v)") if one else (f"U: {u}, V: {v}", "u, v")
+        kind = ("f32", "bf16", "f16", "s8")[number]
+        texts[f"{number}.yaml"] = FEW.format(name=f"Few{number}", u=u, v=v, y=y, at=at, kind=kind)
+    library, module = package(texts, tmp_path, "few_cells")
+    for op in library.ops:
+        assert first_disagreement(module, op, rng("few", op.function), 3 * CALLS, Counter()) is None, op.function
+    x = np.ones((2, 9, 7, 8), np.float32)
+    for given, one in ((x[..., :7].copy(), True), (x[..., :7], False), (x[:, ::2, :, ::-1][..., :7].copy(), True)):
+        weights = np.ones(given.shape[1:], np.float32)
+        lanes = str(module.explain("few0", given, weights).schedules)
+        assert ("lanes along c_u_v__" in lanes) == one, lanes

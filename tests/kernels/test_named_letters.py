@@ -47,7 +47,9 @@ def drawn(random: np.random.Generator, name: str) -> str:
     read = read if "c" in read or "c" not in put else [*read, "c"]
     cells = {letter: f"i{letter}[{', '.join(given)}]" for letter in named}
     forms = ["{0}", "{0} - 1"] if accumulate == "s64" else ["{0}", "{0} - 1", "floor({0} * 0.5)", "abs({0})"]
-    tests = [one(["{0} == {1}", "{1} == {0}"]).format(one(forms).format(cells[x]), x) for x in named]
+    numbered = len(named) > 1 and random.random() < 0.5  # both by their number
+    told = {"k": "number(k, l)"} if numbered else {x: x for x in named}
+    tests = [one(["{0} == {1}", "{1} == {0}"]).format(one(forms).format(cells[x]), told[x]) for x in told]
     value = f"x[{', '.join(read)}]"
     if operator == "+=" and random.random() < 0.5:
         term = " * ".join([*(f"select({test}, 1, 0)" for test in tests), value])
@@ -58,7 +60,7 @@ def drawn(random: np.random.Generator, name: str) -> str:
     term = f"{term} * w[c, m]" if weighed else term
     letters = [*dict.fromkeys([*given, *read, *put, *named])]
     index = one(["s32", "s8", "s64"]) if accumulate == "s64" else one(["s32", "s64", "u8", "f32"])
-    inputs = [f"  - {{name: i{letter}, dims: {{{axes(given)}}}}}" for letter in named]
+    inputs = [f"  - {{name: i{letter}, dims: {{{axes(given)}}}}}" for letter in told]
     inputs += [f"  - {{name: x, dims: {{{axes(read)}}}}}"]
     inputs += ["  - {name: w, dims: {C: C, M: M}}"] if weighed else []
     inputs += [

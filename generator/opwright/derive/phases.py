@@ -44,7 +44,7 @@ from .rewrites.nested import at_once
 from .rewrites.outside import outside
 from .rewrites.pairing import paired
 from .rewrites.reaching import reaching
-from .rewrites.respelling import assigned, respelled, unwound
+from .rewrites.respelling import assigned, numbered, respelled, unwound
 from .rewrites.row_blocks import block_letter, by_blocks
 from .rewrites.scans import moves, run_alone, scanned
 from .rewrites.sharing import hoisted, shared
@@ -103,8 +103,8 @@ class Staged:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
-    found = made_once(needed(conditioned(indicated(copied(separated(op)))), outputs))
-    found = unwound(in_digits(written_out(found, op)))
+    found = conditioned(indicated(copied(numbered(separated(op)))))
+    found = unwound(in_digits(written_out(made_once(needed(found, outputs)), op)))
     found = at_named(looked_up(picked(found, op), op))
     found = assigned(in_strips(in_components(summed_first(on_sides(framed(found, op), op)))), once)
     found = accumulating(outside(gaps_filled(found, outputs), outputs), outputs)

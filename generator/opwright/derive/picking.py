@@ -1,22 +1,22 @@
 """Letters that a value names: in a sum of `select(idx[n] == k, x[k, c], 0)`, idx[n] alone says which k has a term.
 
 In: a program. Out: the program that goes to the cell named at once, `select(within(idx[n], K), x[named(idx[n], K), c],
-0)`, and adds to the cell `y[idx[n], c]` where the letter is the target's. Programs alone have such indices and these
-functions: `within(v, K)` says whether a number is that of a cell, `named(v, K)` is this number where it is one, and
-`cell(v)` the integer that a real number is, or -1.
+0)`, and adds to the cell `y[idx[n], c]` where the letter is the target's. Several letters are named by their number,
+`idx[n] == number(k, l)`: by its quotient and remainder. Programs alone have such indices and these functions:
+`within(v, K)` says whether a number is that of a cell, `named(v, K)` is this number where it is one, and `cell(v)` the
+integer that a real number is, or -1.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary, substitute
 from ..language.model import Op
-from .algebra.conditions import conjuncts
+from .algebra.conditions import conjunction, conjuncts, is_number
 from .program import INITIAL, Array, Formula, Part, Program
 from .rewrites.accumulating import loose_axes, plain
 from .rewrites.lone_sums import factors_of, product_of
@@ -32,6 +32,7 @@ class Pick:
     letter: str
     value: Expr
     condition: Expr
+    beside: tuple[str, ...] = ()  # the letters of whose number with it this is the value, the last one fastest
 
 
 def picks(found: Program, part: Part, formula: Formula) -> tuple[Pick, ...]:
@@ -44,7 +45,13 @@ def picks(found: Program, part: Part, formula: Formula) -> tuple[Pick, ...]:
         reads = expr.reads(pick.value)  # what is not there, or perhaps not, names nothing
         if not any(loose_axes(found, read) or gathers(read) for read in reads):
             equal.setdefault(pick.letter, pick)
-    return tuple(pick for pick in equal.values() if not expr.names(pick.value) & equal.keys())
+    return _together([pick for pick in equal.values() if not expr.names(pick.value) & equal.keys()])
+
+
+def _together(named: Sequence[Pick]) -> tuple[Pick, ...]:
+    """Those that name all letters of a number, or one alone."""
+    told = {(pick.letter, pick.condition) for pick in named}
+    return tuple(pick for pick in named if all((one, pick.condition) in told for one in pick.beside))
 
 
 def _equal(found: Program, part: Part, value: Expr, neutral: float) -> Iterator[Pick]:
@@ -52,8 +59,17 @@ def _equal(found: Program, part: Part, value: Expr, neutral: float) -> Iterator[
     for condition in _conditions(value, neutral):
         if isinstance(condition, Binary) and condition.op == "==":
             for side, other in ((condition.left, condition.right), (condition.right, condition.left)):
-                if isinstance(side, Name) and _names(found, part, side, other):
-                    yield Pick(side.id, other, condition)
+                letters = _counted_letters(side)
+                if letters and all(_names(found, part, letter, other) for letter in letters):
+                    beside = tuple(letters) if len(letters) > 1 else ()
+                    yield from (Pick(letter, other, condition, beside) for letter in letters)
+
+
+def _counted_letters(side: Expr) -> list[str]:
+    """The letter that one side of an equation is, or those whose number it is; none of others."""
+    numbered = isinstance(side, Call) and side.function == "number"
+    letters = [one.id for one in (side.arguments if numbered else (side,)) if isinstance(one, Name)]  # type: ignore[union-attr]
+    return letters if len({*letters}) == len(letters) else []
 
 
 def scatters(part: Part) -> bool:
@@ -86,23 +102,25 @@ def _integers(op: Op) -> frozenset[str]:
 
 def _at_cells(found: Program, part: Part, integers: frozenset[str]) -> Part:
     """A step without the letters that its conditions name."""
-    placed = expr.names(part.target)
+    placed, neutral = expr.names(part.target), INITIAL[part.operator]
     formulas = []
     for formula in part.formulas:
-        named = [pick for pick in picks(found, part, formula) if not counted(formula.value, pick.letter)]
+        named = [*picks(found, part, formula)]
+        rest = _untested(formula.value, neutral, {pick.condition for pick in named})
+        named = [pick for pick in named if not counted(rest, pick.letter)]
         walked = {found.walks(read.tensor, *pair) for read in formula.reads for pair in enumerate(read.indices)}
         put = {found.walks(part.target.tensor, *pair) for pair in enumerate(part.target.indices)}
         named = [pick for pick in named if pick.letter not in placed or (pick.letter in put and part.by is None)]
         cells: dict[str, Expr] = {}
-        tests: dict[Expr, Expr | None] = {}
-        for pick in named:
-            index = _index(pick.value, integers)
+        tests: dict[Expr, list[Expr]] = {}
+        for pick in _together(named):
+            index = _cell(found, pick, integers)
             alone = isinstance(index, Read) or (isinstance(index, Call) and index.function == "cell")
             chosen = pick.letter not in placed and (alone or pick.letter not in walked)
             extent = found.letters[pick.letter].extent
             cells[pick.letter] = Call("named", (index, extent)) if chosen else index
-            tests[pick.condition] = Call("within", (index, extent)) if chosen else None
-        value = _tested(formula.value, INITIAL[part.operator], tests)
+            tests.setdefault(pick.condition, []).extend([Call("within", (index, extent))] if chosen else [])
+        value = _tested(formula.value, neutral, tests)
         target = dataclasses.replace(part.target, indices=tuple(substitute(one, cells) for one in part.target.indices))
         assignment = dataclasses.replace(formula.assignment, target=target, value=substitute(value, cells))
         formulas.append(dataclasses.replace(formula, assignment=assignment))
@@ -155,6 +173,22 @@ def _index(value: Expr, integers: frozenset[str]) -> Expr:
     return value if whole and sums and positive and not reals else Call("cell", (value,))
 
 
+def _cell(found: Program, pick: Pick, integers: frozenset[str]) -> Expr:
+    """The number of the cell along one letter: a digit of a number of several."""
+    index = _index(pick.value, integers)
+    for letter in pick.beside[::-1]:
+        if letter == pick.letter:
+            return index if letter == pick.beside[0] else Binary("%", index, _divisor(found, letter))
+        index = Call("floor", (Binary("/", index, _divisor(found, letter)),))
+    return index
+
+
+def _divisor(found: Program, letter: str) -> Expr:
+    """The extent of a letter, at least 1: one without values has no cell."""
+    extent = found.letters[letter].extent
+    return Call("max", (extent, Number(1))) if found.may_be_empty([letter]) else extent
+
+
 def counted(value: Expr, letter: str) -> bool:
     """Whether a value needs a letter as an integer, in what is more than an index or a condition."""
     counts = ("number", "floor", "ceil", "prod")
@@ -167,11 +201,11 @@ def counted(value: Expr, letter: str) -> bool:
     )
 
 
-def _tested(value: Expr, neutral: float, tests: Mapping[Expr, Expr | None]) -> Expr:
+def _tested(value: Expr, neutral: float, tests: Mapping[Expr, Sequence[Expr]]) -> Expr:
     """A value with other conditions in place of some, or without them: they come first, as others read such cells."""
     rest = _untested(value, neutral, tests)
-    first = [tests[one] for one in dict.fromkeys(_conditions(value, neutral)) if one in tests]
-    named = [one for one in dict.fromkeys(first) if one is not None]
+    first = (tests[one] for one in dict.fromkeys(_conditions(value, neutral)) if one in tests)
+    named = list(dict.fromkeys(test for some in first for test in some))
     if not named:
         return rest
     if isinstance(rest, Call) and rest.function == "select" and is_number(rest.arguments[2], neutral):
@@ -180,7 +214,7 @@ def _tested(value: Expr, neutral: float, tests: Mapping[Expr, Expr | None]) -> E
     return Call("select", (conjunction(named), rest, expr.children(value)[2]))
 
 
-def _untested(value: Expr, neutral: float, tests: Mapping[Expr, Expr | None]) -> Expr:
+def _untested(value: Expr, neutral: float, tests: Container[Expr]) -> Expr:
     """A value without some of its conditions."""
     if not isinstance(value, Call) or value.function != "select" or not is_number(value.arguments[2], neutral):
         return value
@@ -217,6 +251,7 @@ def _conditional(found: Program, part: Part, arrays: dict[str, Array], integers:
         conditions, factors = _factors(part.formulas[0].value)
         part = dataclasses.replace(part, formulas=tuple(_of_named(found, part, formula) for formula in part.formulas))
         named = picks(found, part, part.formulas[0]) if part.by is None and not part.where else ()
+        named = tuple(pick for pick in named if not pick.beside)
         apart = _apart(found, part, named, conditions, factors, integers) if named and conditions else None
         if apart is not None:
             target, (array, first, tests, value) = expr.names(part.target), apart
@@ -245,7 +280,7 @@ def _of_named(found: Program, part: Part, formula: Formula) -> Formula:
 
 def names_letter(found: Program, part: Part, value: Expr) -> bool:
     """Whether a product is 0 unless a letter is that which something names."""
-    return any(_equal(found, part, _chosen(*_factors(value)), INITIAL["sum"]))
+    return any(not pick.beside for pick in _equal(found, part, _chosen(*_factors(value)), INITIAL["sum"]))
 
 
 def _apart(
@@ -351,24 +386,12 @@ def _conditions(value: Expr, neutral: float) -> Iterator[Expr]:
         value = value.arguments[1]
 
 
-def _names(found: Program, part: Part, side: Name, value: Expr) -> bool:
-    """Whether one side of an equation is a letter, and the other, which is read, tells it."""
-    if side.id not in part.letters or found.letters[side.id].kind != "one":
+def _names(found: Program, part: Part, letter: str, value: Expr) -> bool:
+    """Whether one side of an equation has a letter, and the other, which is read, tells it."""
+    if letter not in part.letters or found.letters[letter].kind != "one":
         return False
-    return any(expr.reads(value)) and side.id not in expr.names(value)
+    return any(expr.reads(value)) and letter not in expr.names(value)
 
 
 def _letters(found: Program, tree: Expr) -> set[str]:
     return {*expr.names(tree)} & {*found.letters}
-
-
-def conjunction(conditions: Sequence[Expr]) -> Expr:
-    """The condition that all of some hold."""
-    return functools.reduce(lambda one, other: Binary("and", one, other), conditions)
-
-
-def is_number(tree: Expr, value: float) -> bool:
-    """Whether a tree is a number as it stands."""
-    if isinstance(tree, Unary) and tree.op == "-":
-        return is_number(tree.operand, -value)
-    return isinstance(tree, Number) and tree.value == value

@@ -1,12 +1,13 @@
 """What conditions say: their consequences, their opposites, and which sizes constraints let divide which.
 
-In: a condition, or an operation. Out: the conditions that follow from one; the one that holds where it does not; pairs
-of integers, of which the second divides the first in every call.
+In: conditions, or an operation. Out: the conditions that follow from one; the one that says what several do, or holds
+where another does not; pairs of integers, of which the second divides the first in every call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 
 from ...language.expr import Binary, Call, Expr, Number, Unary
 from ...language.model import Op
@@ -23,6 +24,11 @@ def conjuncts(tree: Expr) -> Iterator[Expr]:
         yield from conjuncts(tree.arguments[0])
     else:
         yield tree
+
+
+def conjunction(conditions: Sequence[Expr]) -> Expr:
+    """The condition that all of some hold."""
+    return functools.reduce(lambda one, other: Binary("and", one, other), conditions)
 
 
 def opposite(tree: Expr) -> Expr:
@@ -44,3 +50,10 @@ def divisible(op: Op) -> set[tuple[Expr, Expr]]:
                     if isinstance(rest, Binary) and rest.op == "%" and zero == Number(0):
                         pairs.add((rest.left, rest.right))
     return pairs
+
+
+def is_number(tree: Expr, value: float) -> bool:
+    """Whether a tree is a number as it stands."""
+    if isinstance(tree, Unary) and tree.op == "-":
+        return is_number(tree.operand, -value)
+    return isinstance(tree, Number) and tree.value == value

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from ...language import expr
 from ...language.expr import Call, Expr, Number
-from ..picking import conjunction
+from ..algebra.conditions import conjunction
 from ..program import Part, Program
 from .accumulating import loose_axes
 

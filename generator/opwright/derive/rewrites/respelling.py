@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
-from ..algebra.slopes import minus, negated, slope, without
+from ..algebra.slopes import minus, negated, plus, slope, times, without
 from ..contraction import contraction
 from ..gradient.disjoint import disjoint
 from ..program import Formula, Part, Program
@@ -33,6 +33,29 @@ def unwound(found: Program) -> Program:
     300 rows of 1001 f32 that are rolled by `y[n, (l + S) % L] = x[n, l]` take 0.05 of their time (Zen 5, gcc 12.2).
     """
     return dataclasses.replace(found, parts=tuple(_unwound(found, part) for part in found.parts))
+
+
+def numbered(found: Program) -> Program:
+    """The program whose indices have sums of digits for the numbers of several letters, `number(u, v)`."""
+
+    def sum_of_digits(node: Expr) -> Expr | None:
+        if not isinstance(node, Call) or node.function != "number" or len(node.arguments) == 1:
+            return None
+        letters = [found.letters[one.id] for one in node.arguments if isinstance(one, Name)]
+        if any(letter.kind != "one" for letter in letters):
+            return None
+        total: Expr = Number(0)
+        for letter in letters:
+            total = plus(times(total, letter.extent), Name(letter.name))
+        return total
+
+    def of_reads(node: Expr) -> Expr | None:
+        if not isinstance(node, Read):
+            return None
+        inner = (expr.changed(expr.changed(index, sum_of_digits), of_reads) for index in node.indices)
+        return dataclasses.replace(node, indices=tuple(inner))
+
+    return dataclasses.replace(found, parts=tuple(_changed(found, part, of_reads) for part in found.parts))
 
 
 def assigned(found: Program, once: Callable[[Program, Part], bool]) -> Program:
@@ -127,15 +150,20 @@ def _counts_back(index: Expr, letter: str, last: Expr) -> bool:
 
 def exchanging(found: Program, part: Part, exchanged: Mapping[Expr, Expr]) -> Part:
     """A step with trees exchanged, throughout."""
+    return _changed(found, part, exchanged.get)
+
+
+def _changed(found: Program, part: Part, visit: Callable[[Expr], Expr | None]) -> Part:
+    """A step with trees replaced, throughout: the largest ones that `visit` replaces."""
     formulas = []
     for formula in part.formulas:
-        target = exchanged_in(formula.assignment.target, exchanged)
+        target = expr.changed(formula.assignment.target, visit)
         assert isinstance(target, Read)
-        value = exchanged_in(formula.value, exchanged)
+        value = expr.changed(formula.value, visit)
         formulas.append(
             dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, target=target, value=value))
         )
-    guards = tuple(dataclasses.replace(guard, tree=exchanged_in(guard.tree, exchanged)) for guard in part.where)
+    guards = tuple(dataclasses.replace(guard, tree=expr.changed(guard.tree, visit)) for guard in part.where)
     trees = [tree for formula in formulas for tree in (formula.assignment.target, formula.value)]
     used = frozenset[str]().union(*map(expr.names, [*trees, *(guard.tree for guard in guards)]))
     letters = tuple(letter for letter in found.letters if letter in used)

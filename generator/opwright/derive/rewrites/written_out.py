@@ -27,7 +27,7 @@ def written_out(found: Program, op: Op) -> Program:
     few = [name for name, axis in found.letters.items() if axis.kind == "one" and 1 < _cells(axis.extent) <= MOST]
     if not few or not all(_alone(found, part, few) for part in found.parts):
         return found
-    if all(copied_row(op, found, part) in few for part in found.parts):
+    if all(copied_row(op, found, part) in few or _apart(part) for part in found.parts):
         return found
     if not any(_inner(found, read, few) for part in found.parts for read in (part.target, *part.reads)):
         return found
@@ -54,6 +54,11 @@ def _alone(found: Program, part: Part, few: Sequence[str]) -> bool:
     along = any(rest <= expr.names(read) for read in part.reads)
     reads = (read for read in (part.target, *part.reads) if expr.names(read) & {*few})
     return along and all(_walked(found, read, few) for read in reads)
+
+
+def _apart(part: Part) -> bool:
+    """Whether each cell is made of cells that serve it alone."""
+    return all(expr.names(read) >= {*part.letters} for read in (part.target, *part.reads))
 
 
 def _numbered(part: Part) -> bool:

@@ -12,8 +12,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-from ...derive.algebra.conditions import conjuncts
-from ...derive.picking import conjunction, is_number
+from ...derive.algebra.conditions import conjunction, conjuncts, is_number
 from ...derive.program import INITIAL, Formula, Part
 from ...language import expr
 from .. import nodes

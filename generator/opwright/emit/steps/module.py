@@ -259,7 +259,7 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             )
             moves = moved(own.program, phase.parts, letter) is not None
             several = len(found.phases[one].parts) > 1  # before letters are joined, which makes more steps of one
-            beside = tuple((name, axis) for name in tensors for axis in _beside(found, own, name))
+            beside = tuple((one.name, axis) for one in op.tensors for axis in _beside(found, own, one.name))
             two = bool(beside)  # letters, of which one is made
             terms = sum(len(part.letters) + two for part in phase.parts if letter in part.letters) * several
             slides = _slides_before(found, one)
@@ -283,9 +283,9 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
 
 
 def _beside(found: Staged, own: Staged, name: str) -> tuple[str, ...]:
-    """The axes of a tensor that are one with the last in a form of a phase."""
+    """The axes of a tensor that are one with the last in a form of a phase, the innermost first."""
     axes, kept = (one.program.arrays[name].axes if name in one.program.arrays else () for one in (found, own))
-    return tuple(axis.name for axis in axes if axis.name not in {axis.name for axis in kept})
+    return tuple(axis.name for axis in reversed(axes) if axis.name not in {axis.name for axis in kept})
 
 
 def _unwalked(op: Op) -> Iterator[str]:

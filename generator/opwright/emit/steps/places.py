@@ -8,7 +8,7 @@ of max pool by 2 of 2x16x56x56x32, channels last, takes 0.80 of the time of two 
 
 from __future__ import annotations
 
-from ...derive.picking import is_number
+from ...derive.algebra.conditions import is_number
 from ...derive.program import INITIAL, Part, Program
 from ...language import expr
 from ..nodes import Assign, Binary, Conditional, Expr, Stmt
