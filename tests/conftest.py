@@ -23,9 +23,9 @@ def one_library() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def quickly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Packages are compiled in half the time: see `quick_compiler`."""
+@pytest.fixture(scope="session", autouse=True)
+def _quick_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Kernels are compiled in a third of the time, but for those of test_conformance.py: see `quick_compiler`."""
     from support.spec_packages import quick_compiler
 
     with quick_compiler(tmp_path_factory.mktemp("compiler")):

@@ -23,7 +23,6 @@ from bench.process import Died, Process, Processes, processes
 from bench.rows import INPUTS, SOLVES, Row
 from bench.tensors import Tensors, canonical, integers, wrong
 
-pytestmark = pytest.mark.usefixtures("quickly")
 ROOT = Path(__file__).parents[2]
 TINY = ("dcgan_project_b16", "odd_tiny_batch")
 

@@ -15,7 +15,6 @@ from opwright.language.model import Op
 from opwright.load import load
 from opwright.oracle.validate import NUMPY
 from support.draws import FULL, rng
-from support.spec_packages import quick_compiler
 from support.specs import FOLDER
 from support.step_calls import StepCall, StepCaller
 
@@ -31,8 +30,7 @@ WORD = {dtype: word for word, dtype in NUMPY.items()}
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with quick_compiler(tmp_path_factory.mktemp("compiler")):
-        yield
+    yield
 
 
 def logical(number: int, dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from opwright.language import expr
 from opwright.load import load_texts
 from support.draws import rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
 
 FORMULAS = Path(__file__).parents[1] / "data" / "formulas"
@@ -242,15 +242,14 @@ semantics:
 @pytest.mark.parametrize("value", ["a[n, x, c] / (1 + exp(-level[n, c]))", "a[n, x, c] * tanh(level[n, c]) + exp(w[c])",
                                    "(a[n, x, c] - level[n, c]) / sqrt(level[n, c] * level[n, c] + 1)"])  # fmt: skip
 def test_costly_values_of_few_letters_are_computed_once_for_all_cells(value: str, tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        library, module = package({"gated.yaml": GATED.replace("VALUE", value)}, tmp_path, f"gated_{abs(hash(value))}")
-        called = {"exp", "tanh", "sqrt", "rsqrt"}
-        for phase in staged(library.ops[0]).phases:
-            for part in phase.parts:
-                trees = [node for formula in part.formulas for node in expr.walk(formula.value)]
-                costly = any(isinstance(node, expr.Call) and node.function in called for node in trees)
-                assert not costly or "x" not in phase.own, part
-        for isa in serving(module, library.ops[0])[:2]:
-            with instruction_set(module, isa):
-                problem = first_disagreement(module, library.ops[0], rng(isa, value), 8, Counter[str]())
-                assert problem is None, f"{isa}: {problem}"
+    library, module = package({"gated.yaml": GATED.replace("VALUE", value)}, tmp_path, f"gated_{abs(hash(value))}")
+    called = {"exp", "tanh", "sqrt", "rsqrt"}
+    for phase in staged(library.ops[0]).phases:
+        for part in phase.parts:
+            trees = [node for formula in part.formulas for node in expr.walk(formula.value)]
+            costly = any(isinstance(node, expr.Call) and node.function in called for node in trees)
+            assert not costly or "x" not in phase.own, part
+    for isa in serving(module, library.ops[0])[:2]:
+        with instruction_set(module, isa):
+            problem = first_disagreement(module, library.ops[0], rng(isa, value), 8, Counter[str]())
+            assert problem is None, f"{isa}: {problem}"

@@ -14,7 +14,6 @@ from opwright.language.library import Library
 from support import checkout
 from support.draws import rng
 from support.package import package
-from support.spec_packages import quick_compiler
 from support.step_verdicts import first_disagreement
 
 SPECS = {path.name: path.read_text(encoding="utf-8") for path in sorted(checkout.ROOT.glob("examples/*.yaml"))}
@@ -23,8 +22,7 @@ STEPPED = {name: text for name, text in SPECS.items() if "\n  steps:" in text}
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Library, ModuleType]]:
-    with quick_compiler(tmp_path_factory.mktemp("compiler")):
-        yield package(STEPPED, tmp_path_factory.mktemp("examples"), "examples_package")
+    yield package(STEPPED, tmp_path_factory.mktemp("examples"), "examples_package")
 
 
 def real(*shape: int) -> Any:

@@ -34,7 +34,6 @@ import dask  # noqa: E402
 import dask.array as da  # noqa: E402
 import opwright_kernels.dask as od  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("quickly")
 CONVOLVED = {"strides": [2, 1], "pads_begin": [1, 3], "pads_end": [2, 1], "dilations": [1, 2], "data_format": "NCX"}
 POOLED = {"kernel": [3, 2], "strides": [2, 1], "pads_begin": [1, 0], "pads_end": [1, 1], "data_format": "NCX"}
 

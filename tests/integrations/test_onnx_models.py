@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from opwright import cli
 from support.draws import FULL, rng
-from support.spec_packages import quick_compiler
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 from onnx import TensorProto, helper  # noqa: E402
@@ -26,8 +25,7 @@ from support.onnx_models import mutated, near, network, real, reworded  # noqa: 
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        yield
+    yield
 
 
 def value(name: str, *shape: Any, kind: int = TensorProto.FLOAT) -> Any:

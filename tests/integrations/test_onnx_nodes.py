@@ -5,13 +5,11 @@ from __future__ import annotations
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.draws import FULL, rng
-from support.spec_packages import quick_compiler
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 from onnx.reference import ReferenceEvaluator  # noqa: E402
@@ -45,8 +43,7 @@ REASONS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        yield
+    yield
 
 
 def cases() -> Iterator[Any]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.draws import FULL
-from support.spec_packages import quick_compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 functional = torch.nn.functional
@@ -26,8 +24,7 @@ ORDERS = ((0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3), (2, 0, 1, 3))
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     import opwright_kernels.torch
 
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        yield opwright_kernels.torch
+    yield opwright_kernels.torch
 
 
 def laid(order: tuple[int, ...], shape: tuple[int, ...], dtype: Any) -> Any:

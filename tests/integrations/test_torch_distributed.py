@@ -17,7 +17,6 @@ pytest.importorskip("torch", reason="PyTorch is not installed: make peers")
 CHILD = Path(__file__).parents[1] / "support" / "sharded_child.py"
 
 
-@pytest.mark.usefixtures("quickly")
 def test_shards_train_and_give_what_one_call_gives_and_move_only_what_the_table_says():
     """One program forks all groups of processes: PyTorch is imported once."""
     ok.relu(np.zeros(1, np.float32))  # compiled once, not by each process

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from support.spec_packages import quick_compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from opwright_kernels.torch._glue import GLUE  # noqa: E402
@@ -34,11 +33,10 @@ print(opwright_kernels.torch.report().glue)
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """An operator, and a tensor with which calls of it are known."""
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        if not GLUE.start():
-            pytest.skip(f"no compiled glue: {GLUE.state}")
-        src = torch.randn(4, 8)
-        yield warm(src), src
+    if not GLUE.start():
+        pytest.skip(f"no compiled glue: {GLUE.state}")
+    src = torch.randn(4, 8)
+    yield warm(src), src
 
 
 def warm(src: Any) -> Any:
@@ -168,13 +166,12 @@ def run(**environment: str) -> str:
 
 
 def test_python_serves_where_nothing_compiles_glue_and_the_report_says_so(tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        script = tmp_path / "quick-cc"
-        script.write_text(
-            script.read_text().replace("\n", '\ncase "$*" in *glue.cpp*) echo no C++ here; exit 1;; esac\n', 1)
-        )
-        assert "no C++ here" in run(OPWRIGHT_CACHE_DIR=str(tmp_path / "cache"))
-        assert run(OPWRIGHT_TORCH_GLUE="0") == "Python, as OPWRIGHT_TORCH_GLUE=0 says"
+    script = tmp_path / "quick-cc"
+    script.write_text(
+        script.read_text().replace("\n", '\ncase "$*" in *glue.cpp*) echo no C++ here; exit 1;; esac\n', 1)
+    )
+    assert "no C++ here" in run(OPWRIGHT_CACHE_DIR=str(tmp_path / "cache"))
+    assert run(OPWRIGHT_TORCH_GLUE="0") == "Python, as OPWRIGHT_TORCH_GLUE=0 says"
 
 
 def leaf(*shape: int) -> Any:

@@ -17,7 +17,6 @@ from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.slopes import doubled
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import quick_compiler
 from support.specs import FOLDER
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -56,8 +55,7 @@ STEP = 1e-6
 def operators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     import opwright_kernels.torch
 
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        yield getattr(torch.ops, opwright_kernels.torch.NAMESPACE)
+    yield getattr(torch.ops, opwright_kernels.torch.NAMESPACE)
 
 
 def slope(

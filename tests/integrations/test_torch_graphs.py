@@ -9,7 +9,6 @@ from typing import Any
 
 import opwright_kernels as ok
 import pytest
-from support.spec_packages import quick_compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -21,8 +20,7 @@ LAYOUT = {"data_format": "NCX"}
 def operators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     import opwright_kernels.torch
 
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        yield getattr(torch.ops, opwright_kernels.torch.NAMESPACE)
+    yield getattr(torch.ops, opwright_kernels.torch.NAMESPACE)
 
 
 class Net(torch.nn.Module):

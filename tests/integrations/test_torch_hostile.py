@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from support.draws import FULL
-from support.spec_packages import quick_compiler
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 TESTS = Path(__file__).parents[1]
@@ -39,8 +38,7 @@ def calls(glue: str) -> list[Any]:
 
 @pytest.mark.sweep
 def test_hostile_arguments_are_refused_or_computed_and_the_next_call_is_as_before(tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        compiled, plain = calls("1"), calls("0")
+    compiled, plain = calls("1"), calls("0")
     assert len(compiled) > 100 * len(SOME)
     legal: dict[str, Any] = {}
     for function, change, found, after in compiled:
@@ -57,9 +55,8 @@ def test_hostile_arguments_are_refused_or_computed_and_the_next_call_is_as_befor
 @pytest.mark.sweep
 def test_hostile_arguments_of_pytorchs_functions_give_within_enabled_what_they_give_without(tmp_path: Path) -> None:
     some = () if FULL else ("conv2d", "mm into", "attention", "softmax")
-    with quick_compiler(tmp_path):
-        command = [sys.executable, "-m", "support.aten_hostile", *some]
-        done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "support.aten_hostile", *some]
+    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
     *differ, count = done.stdout.splitlines() or [""]
     assert done.returncode == 0, f"{done.returncode} in {done.stderr.splitlines()[-1:]}"
     assert not [line for line in differ if line.startswith("[")]

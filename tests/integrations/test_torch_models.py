@@ -5,13 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import opwright_kernels as ok
 import pytest
 from support.draws import FULL
-from support.spec_packages import quick_compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from opwright_kernels.torch._glue import GLUE  # noqa: E402
@@ -56,8 +54,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if FULL:
         yield opwright_kernels.torch
         return
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        yield opwright_kernels.torch
+    yield opwright_kernels.torch
 
 
 def drawn(name: str, dtype: Any = torch.float32, memory: Any = torch.contiguous_format) -> tuple[Any, Any]:

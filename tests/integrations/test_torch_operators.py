@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from opwright.language.model import Op
 from opwright.load import load_with_gradients
 from support.draws import FULL, rng
-from support.spec_packages import quick_compiler
 from support.specs import FOLDER
 from support.step_verdicts import outputs
 
@@ -30,11 +28,10 @@ CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_
 def operators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     import opwright_kernels.torch
 
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        ok._scratch.POISON = 0xFF
-        yield getattr(torch.ops, opwright_kernels.torch.NAMESPACE)
-        ok._scratch.POISON = None
-        ok._operation.forget()
+    ok._scratch.POISON = 0xFF
+    yield getattr(torch.ops, opwright_kernels.torch.NAMESPACE)
+    ok._scratch.POISON = None
+    ok._operation.forget()
 
 
 def assert_again_the_same(operator: Any, tensors: list[Any], attributes: dict[str, Any], first: list[Any]) -> None:

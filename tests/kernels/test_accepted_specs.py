@@ -18,7 +18,7 @@ from opwright.load import load_texts
 from opwright.oracle import prove
 from support.draws import rng
 from support.package import package
-from support.spec_packages import first_disagreement, instruction_set, quick_compiler, serving, usable
+from support.spec_packages import first_disagreement, instruction_set, serving, usable
 
 A = np.arange(5, dtype=np.float32)
 HEAD = "op: {name}\nrevision: 1\nsummary: An operation of a test.\n"
@@ -184,15 +184,13 @@ def _texts(bodies: dict[str, str]) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> BUILT:
     folder = Path(tmp_path_factory.mktemp("accepted"))
-    with quick_compiler(folder):
-        yield package(_texts(REFERENCE), folder, "accepted_reference")
+    yield package(_texts(REFERENCE), folder, "accepted_reference")
 
 
 @pytest.fixture(scope="module")
 def fast(tmp_path_factory: pytest.TempPathFactory) -> BUILT:
     folder = Path(tmp_path_factory.mktemp("fast"))
-    with quick_compiler(folder):
-        yield package(_texts(FAST), folder, "accepted_fast")
+    yield package(_texts(FAST), folder, "accepted_fast")
 
 
 @pytest.mark.parametrize("name", REFERENCE)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_calls import Rng
 from support.step_verdicts import first_disagreement
 
@@ -97,13 +97,12 @@ def test_cells_are_found_where_an_index_bends(tmp_path: Path) -> None:
     source, count, calls = rng("bends"), 60 if FULL else 6, 30 if FULL else 12
     texts = {f"bent_{n}.yaml": spec(source, f"Bent{n}") for n in range(count)}
     seen: Counter[str] = Counter()
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "bends")
-        for op in library.ops:
-            for isa in serving(module, op)[: None if FULL else 1]:
-                with instruction_set(module, isa):
-                    found = first_disagreement(module, op, rng(op.op, isa), calls, seen)
-                    assert found is None, f"{isa}: {found}\n{texts[f'bent_{op.op[4:]}.yaml']}"
+    library, module = package(texts, tmp_path, "bends")
+    for op in library.ops:
+        for isa in serving(module, op)[: None if FULL else 1]:
+            with instruction_set(module, isa):
+                found = first_disagreement(module, op, rng(op.op, isa), calls, seen)
+                assert found is None, f"{isa}: {found}\n{texts[f'bent_{op.op[4:]}.yaml']}"
     assert sum(seen[f"{op.op} legal"] for op in library.ops) > count * calls / 2
 
 
@@ -133,10 +132,9 @@ def test_cells_of_indices_that_need_room_are_copied_without_a_test_of_each(tmp_p
         )
         for name, index in SOME.items()
     }
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "room")
-        for op in library.ops:  # of axes without cells, with few, and with enough
-            assert first_disagreement(module, op, rng(op.op), 24, Counter()) is None
+    library, module = package(texts, tmp_path, "room")
+    for op in library.ops:  # of axes without cells, with few, and with enough
+        assert first_disagreement(module, op, rng(op.op), 24, Counter()) is None
     for name, (call, holds) in {
         "reflected": ("opwright_copied_f32", "C >= 16"),
         "scaled": ("opwright_picked_f32", "C - 1 >= 0"),
@@ -148,12 +146,11 @@ def test_cells_of_indices_that_need_room_are_copied_without_a_test_of_each(tmp_p
 def test_cells_are_added_in_pieces_where_an_index_bends_or_goes_around(tmp_path: Path) -> None:
     texts = {f"{name}.yaml": ADDED.format(name=name, index=index) for name, index in SUMS.items()}
     seen: Counter[str] = Counter()
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "added")
-        for op in library.ops:
-            for isa in serving(module, op)[: None if FULL else 1]:
-                with instruction_set(module, isa):
-                    assert first_disagreement(module, op, rng(op.op, isa), 18, seen) is None, op.op
+    library, module = package(texts, tmp_path, "added")
+    for op in library.ops:
+        for isa in serving(module, op)[: None if FULL else 1]:
+            with instruction_set(module, isa):
+                assert first_disagreement(module, op, rng(op.op, isa), 18, seen) is None, op.op
     assert sum(seen[f"{name} legal"] for name in SUMS) > 60
     for name in SUMS.keys() - {"Reflected"}:  # whose pads may be too wide
         for dtype, call in (("f32", "f32_f32"), ("bf16", "f32_bf16"), ("f64", "f64_f64")):
@@ -170,11 +167,10 @@ def test_rows_that_go_around_an_axis_are_copied_to_where_they_are_stored(tmp_pat
         for name, index in AROUND.items()
         for dtype in ("f32", "u8")
     }  # fmt: skip
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "around")
-        for op in library.ops:
-            for isa in serving(module, op)[: None if FULL else 1]:
-                with instruction_set(module, isa):
-                    assert first_disagreement(module, op, rng(op.op, isa), 16, Counter()) is None
+    library, module = package(texts, tmp_path, "around")
+    for op in library.ops:
+        for isa in serving(module, op)[: None if FULL else 1]:
+            with instruction_set(module, isa):
+                assert first_disagreement(module, op, rng(op.op, isa), 16, Counter()) is None
     kernels = [path.read_text(encoding="utf-8") for path in (tmp_path / "around" / "c").glob("*.c")]
     assert sum("past_ ? src_room_ : dst_row_, " in text for text in kernels) == len(texts)

@@ -18,7 +18,7 @@ from support.draws import FULL
 from support.package import package
 from support.random_chains import ATTENTION, NARROWED, Chain
 from support.random_contractions import DTYPES
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 
 COUNT, CALLS = (12, 30) if FULL else (5, 24)
 Made = tuple[Library, ModuleType, list[Chain]]
@@ -32,8 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         "causal.yaml": ATTENTION,
         "narrowed.yaml": NARROWED,
     }
-    with quick_compiler(folder):
-        yield *package(texts, folder, "chains_package"), drawn
+    yield *package(texts, folder, "chains_package"), drawn
 
 
 def part(module: ModuleType, name: str) -> Any:

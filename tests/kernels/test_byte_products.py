@@ -20,7 +20,6 @@ from support import random_byte_windows, random_contractions
 from support.capping import capped_at, here
 from support.package import package
 from support.random_contractions import Drawn
-from support.spec_packages import quick_compiler
 
 BYTES = {"s8": np.int8, "u8": np.uint8}
 ROWS = [
@@ -173,24 +172,23 @@ def test_products_of_differences_are_contractions_and_exact(seed: int, tmp_path:
     while len(one.factors) != 2:
         one = random_contractions.draw(rng, f"Differences{seed}", "")
     text, added = differences(rng, one)
-    with quick_compiler(tmp_path):
-        library, kernels = package({"differences.yaml": text}, tmp_path, f"differences_package_{seed}")
-        op = library.op(one.op)
-        left, right = map(set, one.factors)
-        assert any(phase.contraction for phase in staged(op).phases) or not (left - right and right - left), text
-        for isa, bound in itertools.product(here(kernels, *ISAS), (1_000, 30_000)):
-            extents = dict.fromkeys("abcdefgh", 0)
-            small = random_contractions.inputs(rng, one, "f32", bound)
-            for tensor, array in zip(op.inputs, small):
-                extents |= dict(zip((axis.lower() for axis in tensor.dims), array.shape))
-            inputs = [rng.integers(-128, 128, array.shape).astype(np.int8) for array in small]
-            inputs += [rng.integers(-99, 99, [extents[axis] for axis in axes]).astype(np.int32) for axes in added]
-            expected = compute_steps(op, inputs, {"made": "s32"})["out_0"]
-            with capped_at(kernels, isa):
-                for threads in (1, 3):
-                    forget(kernels)
-                    found = getattr(kernels, op.function)(*inputs, made="s32", threads=threads)
-                    assert (found.astype(np.float64) == expected.astype(np.float64)).all(), (isa, text)
+    library, kernels = package({"differences.yaml": text}, tmp_path, f"differences_package_{seed}")
+    op = library.op(one.op)
+    left, right = map(set, one.factors)
+    assert any(phase.contraction for phase in staged(op).phases) or not (left - right and right - left), text
+    for isa, bound in itertools.product(here(kernels, *ISAS), (1_000, 30_000)):
+        extents = dict.fromkeys("abcdefgh", 0)
+        small = random_contractions.inputs(rng, one, "f32", bound)
+        for tensor, array in zip(op.inputs, small):
+            extents |= dict(zip((axis.lower() for axis in tensor.dims), array.shape))
+        inputs = [rng.integers(-128, 128, array.shape).astype(np.int8) for array in small]
+        inputs += [rng.integers(-99, 99, [extents[axis] for axis in axes]).astype(np.int32) for axes in added]
+        expected = compute_steps(op, inputs, {"made": "s32"})["out_0"]
+        with capped_at(kernels, isa):
+            for threads in (1, 3):
+                forget(kernels)
+                found = getattr(kernels, op.function)(*inputs, made="s32", threads=threads)
+                assert (found.astype(np.float64) == expected.astype(np.float64)).all(), (isa, text)
 
 
 @pytest.mark.parametrize("tiled", [False, True])
@@ -203,28 +201,27 @@ def test_convolutions_of_bytes_with_zero_points_are_contractions_and_exact(
     name = f"Windows{seed}{'Tiled' * tiled}"
     text = random_byte_windows.draw(rng, name)
     read: list[bool] = []
-    with quick_compiler(tmp_path):
-        library, kernels = package({"windows.yaml": text}, tmp_path, f"byte_windows_package_{seed}_{tiled}")
-        op = library.op(name)
-        assert any(phase.contraction for phase in staged(op).phases), text
-        made = kernels._contractions._byte_windows.problem_of
+    library, kernels = package({"windows.yaml": text}, tmp_path, f"byte_windows_package_{seed}_{tiled}")
+    op = library.op(name)
+    assert any(phase.contraction for phase in staged(op).phases), text
+    made = kernels._contractions._byte_windows.problem_of
 
-        def counted(*places: Any, tiled: bool) -> Any:
-            found = made(*places, tiled=tiled)
-            read.append(tiled and found is not None)
-            return found
+    def counted(*places: Any, tiled: bool) -> Any:
+        found = made(*places, tiled=tiled)
+        read.append(tiled and found is not None)
+        return found
 
-        monkeypatch.setattr(kernels._contractions._byte_windows, "problem_of", counted)
-        rows = [row for row in random_byte_windows.ROWS if row[1] == "s8" or not tiled]
-        for isa, row, _ in itertools.product(here(kernels, *ISAS), rows, range(1 + 2 * tiled)):
-            inputs, attributes = random_byte_windows.call(rng, op.inputs, row, tiled=tiled)
-            expected = compute_steps(op, inputs, attributes)["dst"]
-            with capped_at(kernels, isa):
-                for threads in (1, 3):
-                    forget(kernels)
-                    found = getattr(kernels, op.function)(*inputs, **attributes, threads=threads)
-                    same = found.astype(np.float64) == expected.astype(np.float64)
-                    assert (same | (abs(expected) > 2**24)).all(), (isa, row, attributes, text)
+    monkeypatch.setattr(kernels._contractions._byte_windows, "problem_of", counted)
+    rows = [row for row in random_byte_windows.ROWS if row[1] == "s8" or not tiled]
+    for isa, row, _ in itertools.product(here(kernels, *ISAS), rows, range(1 + 2 * tiled)):
+        inputs, attributes = random_byte_windows.call(rng, op.inputs, row, tiled=tiled)
+        expected = compute_steps(op, inputs, attributes)["dst"]
+        with capped_at(kernels, isa):
+            for threads in (1, 3):
+                forget(kernels)
+                found = getattr(kernels, op.function)(*inputs, **attributes, threads=threads)
+                same = found.astype(np.float64) == expected.astype(np.float64)
+                assert (same | (abs(expected) > 2**24)).all(), (isa, row, attributes, text)
     assert any(read) or not tiled, text
 
 
@@ -245,9 +242,8 @@ semantics:
 def test_windows_of_one_channel_each_have_lanes_along_channels(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     x, w = rng.integers(-128, 128, (50, 70)).astype(np.int8), rng.integers(-128, 128, (5, 70)).astype(np.int8)
-    with quick_compiler(tmp_path):
-        _, kernels = package({"channels.yaml": CHANNELS}, tmp_path, "byte_channels_package")
-        assert "gathered" not in str(kernels.explain("channels", x, w))
-        around = np.pad(x.astype(np.float64), ((2, 2), (0, 0)))
-        expected = sum(around[tap : tap + 50] * w[tap] for tap in range(5))
-        assert (kernels.channels(x, w, threads=2) == expected).all()
+    _, kernels = package({"channels.yaml": CHANNELS}, tmp_path, "byte_channels_package")
+    assert "gathered" not in str(kernels.explain("channels", x, w))
+    around = np.pad(x.astype(np.float64), ((2, 2), (0, 0)))
+    expected = sum(around[tap : tap + 50] * w[tap] for tap in range(5))
+    assert (kernels.channels(x, w, threads=2) == expected).all()

@@ -11,7 +11,7 @@ from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
 from support.random_byte_values import spec_of_bytes
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
 
 COUNT, CALLS = (40, 12) if FULL else (6, 6)
@@ -23,19 +23,18 @@ EXTREMES = {"s8": (-128, -127, -1, 0, 1, 127), "u8": (0, 1, 127, 128, 254, 255),
 def test_sums_and_products_of_bytes_saturate_as_the_interpreter_says(tmp_path: Path) -> None:
     random, seen = rng("byte values"), Counter[str]()
     texts = {f"bytes{n}.yaml": spec_of_bytes(random, f"Bytes{n}") for n in range(COUNT)}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "byte_values")
-        for op in library.ops:
-            (row,) = op.dtypes
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    problem = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
-                    assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
-                    for rows, cells in ((9, 75), (96, 2), (200, 7)):
-                        shapes = {"a": (rows, cells), "b": (cells,), "c": (rows,)}
-                        given = [
-                            random.choice(EXTREMES[row[name]], shape).astype(NUMPY[row[name]])
-                            for name, shape in shapes.items()
-                        ]
-                        found = getattr(module, op.function)(*given)
-                        assert np.array_equal(found, compute_steps(op, given, {})["y"]), (isa, rows, cells, op.op)
+    library, module = package(texts, tmp_path, "byte_values")
+    for op in library.ops:
+        (row,) = op.dtypes
+        for isa in serving(module, op):
+            with instruction_set(module, isa):
+                problem = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
+                assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+                for rows, cells in ((9, 75), (96, 2), (200, 7)):
+                    shapes = {"a": (rows, cells), "b": (cells,), "c": (rows,)}
+                    given = [
+                        random.choice(EXTREMES[row[name]], shape).astype(NUMPY[row[name]])
+                        for name, shape in shapes.items()
+                    ]
+                    found = getattr(module, op.function)(*given)
+                    assert np.array_equal(found, compute_steps(op, given, {})["y"]), (isa, rows, cells, op.op)

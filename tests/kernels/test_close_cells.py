@@ -16,7 +16,7 @@ from opwright.derive.phases import staged
 from opwright.load import load_texts
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import agree
 
 Rng = np.random.Generator
@@ -92,9 +92,8 @@ def drawn(random: Rng, number: int) -> str:
 @pytest.mark.parametrize("seed", range(40 if FULL else 2))
 def test_steps_over_axes_of_a_few_cells_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
     random = rng("close", seed)
-    with quick_compiler(tmp_path):
-        library, module = package({f"c{n}.yaml": drawn(random, n) for n in range(SPECS)}, tmp_path, f"close_{seed}")
-        seen = agree(module, library.ops, CALLS, seed)
+    library, module = package({f"c{n}.yaml": drawn(random, n) for n in range(SPECS)}, tmp_path, f"close_{seed}")
+    seen = agree(module, library.ops, CALLS, seed)
     assert all(seen[f"{op.op} legal"] for op in library.ops)
 
 
@@ -120,8 +119,7 @@ semantics:
 @pytest.fixture(scope="module")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     folder = tmp_path_factory.mktemp("matrix")
-    with quick_compiler(folder):
-        return package({"matrix.yaml": MATRIX}, folder, "matrix_package")[1]
+    return package({"matrix.yaml": MATRIX}, folder, "matrix_package")[1]
 
 
 def test_steps_over_few_cells_are_one_phase_without_sums() -> None:

@@ -15,7 +15,7 @@ from opwright.language.library import Library
 from opwright.load import load_texts
 from support.draws import rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler
+from support.spec_packages import instruction_set
 from support.user_formulas import FORMULAS
 
 SPEC = (Path(__file__).parents[1] / "data" / "formulas" / "centred_filters.yaml").read_text()
@@ -37,8 +37,7 @@ USES = {
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Library, ModuleType]]:
     folder = tmp_path_factory.mktemp("collapsed")
-    with quick_compiler(folder):
-        yield package({"centred_filters.yaml": SPEC}, folder, "collapsed")
+    yield package({"centred_filters.yaml": SPEC}, folder, "collapsed")
 
 
 def planned(made: tuple[Library, ModuleType], *inputs: Any) -> Any:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from opwright.load import load
 from opwright.oracle import interpret
+from opwright_kernels import _isa, _load, _operation
 from support import onednn_peer, rulings, torch_peer
 from support.call import Call
 from support.calls import Drawn, calls, describe, random_call
@@ -27,6 +28,7 @@ from support.onednn_peer import Oracle
 from support.package import ROOT, SPEC
 from support.rulings import DTYPES, OPERATIONS
 
+BEST = {next(isa.name for isa in _isa.usable(_isa.ISAS) if dtype in isa.dtypes) for dtype in DTYPES}
 BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)
 LIBRARY = load(SPEC, ROOT)
 PLAIN = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
@@ -36,6 +38,19 @@ pytestmark = pytest.mark.usefixtures("isa", "specialize")
 every_op = pytest.mark.parametrize("op", OPERATIONS)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 quickly = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_as_by_users(isa: str) -> Iterator[None]:
+    """The best instruction sets have the kernels that users get; those of others, as in other tests, hardly are optimised."""
+    with pytest.MonkeyPatch.context() as patch:
+        if isa in BEST:
+            for name in ("CC", "OPWRIGHT_FFI"):
+                patch.delenv(name, raising=False)
+            patch.setattr(_load, "_loaded", {})
+            _operation.forget()
+        yield
+    _operation.forget()
 
 
 # Against the witnesses

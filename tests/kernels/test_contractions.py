@@ -24,8 +24,6 @@ from support.guarded import guarded
 from support.package import package
 from support.random_contractions import DTYPES, OF_PRODUCTS, Drawn
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 COUNT = 9
 FINISHES = {  # by the number of the spec

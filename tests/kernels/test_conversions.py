@@ -16,8 +16,6 @@ from support.draws import rng
 from support.package import package
 from support.spec_packages import instruction_set, usable
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 INTEGERS = tuple(name for name, dtype in CONVERSIONS.items() if dtype[0] in "su")
 
 

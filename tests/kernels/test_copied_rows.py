@@ -12,8 +12,6 @@ from support.draws import rng
 from support.guarded import guarded
 from support.package import package
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 TYPES = {
     "f32": np.dtype(np.float32),
     "bf16": np.dtype(ml_dtypes.bfloat16),

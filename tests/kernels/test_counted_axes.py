@@ -13,7 +13,6 @@ from opwright.language.model import Op
 from opwright.load import load_texts
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import quick_compiler
 from support.step_verdicts import agree
 
 COUNT = 12 if FULL else 5
@@ -71,10 +70,9 @@ def drawn(random: np.random.Generator, name: str) -> str:
 def test_axes_that_letters_count_through_give_what_the_interpreter_gives(seed: int, tmp_path: Path) -> None:
     random = rng("counted", seed)
     texts = {f"counted{n}.yaml": drawn(random, f"Counted{n}") for n in range(COUNT)}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, f"counted_{seed}")
-        agree(module, library.ops, 8, seed)
-        found = [explained(module, op) for op in library.ops]
+    library, module = package(texts, tmp_path, f"counted_{seed}")
+    agree(module, library.ops, 8, seed)
+    found = [explained(module, op) for op in library.ops]
     assert sum(map(bool, found)) > COUNT / 2, found
 
 
@@ -159,10 +157,9 @@ def test_axes_of_any_number_of_digits_are_written_once(tmp_path: Path) -> None:
     """Windows of 7 x 7 of 2 x 56 x 56 x 96 took twice as long when their axis of images was cleared first (Zen 5)."""
     random = rng("digits")
     texts = {f"parted{n}.yaml": parted(random, f"Parted{n}") for n in range(COUNT)}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "parted_axes")
-        assert all(len(staged(op).program.parts) == 1 for op in library.ops)
-        agree(module, library.ops, 8, "digits")
+    library, module = package(texts, tmp_path, "parted_axes")
+    assert all(len(staged(op).program.parts) == 1 for op in library.ops)
+    agree(module, library.ops, 8, "digits")
 
 
 APART = """\
@@ -217,10 +214,9 @@ def test_letters_that_indices_take_apart_give_what_the_interpreter_gives(tmp_pat
     random = rng("apart")
     drawn = {f"Apart{n}": apart(random, f"Apart{n}") for n in range(COUNT)}
     texts = {f"{name.lower()}.yaml": text for name, (text, _) in drawn.items()}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "letters_apart")
-        assert all(("l_high_" in staged(op).program.letters) == drawn[op.op][1] for op in library.ops)
-        seen = agree(module, library.ops, 12, "apart")
+    library, module = package(texts, tmp_path, "letters_apart")
+    assert all(("l_high_" in staged(op).program.letters) == drawn[op.op][1] for op in library.ops)
+    seen = agree(module, library.ops, 12, "apart")
     assert all(seen[f"{op.op} legal"] for op in library.ops)
 
 
@@ -261,9 +257,8 @@ def blocked(random: np.random.Generator, name: str) -> str:
 def test_blocks_of_rows_and_rolled_rows_are_what_the_interpreter_gives(seed: int, tmp_path: Path) -> None:
     random = rng("blocked", seed)
     texts = {f"blocked{n}.yaml": blocked(random, f"Blocked{n}") for n in range(COUNT)}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, f"blocked_{seed}")
-        agree(module, library.ops, 12, seed)
+    library, module = package(texts, tmp_path, f"blocked_{seed}")
+    agree(module, library.ops, 12, seed)
 
 
 def test_lanes_go_along_the_cells_of_blocks_and_rolled_rows_are_written_in_order() -> None:

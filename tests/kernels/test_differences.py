@@ -19,8 +19,6 @@ from support.capping import capped_at
 from support.package import package
 from support.random_contractions import DTYPES, ROWS, Drawn
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 TERMS = ("({0} - {1}) * ({0} - {1})", "abs({0} - {1})", "pow({1} - {0}, 2)")
 FINISHES = {1: "max({0} + {1}, {2})", 3: "{0} * 0.5", 5: "min({0}, {1})"}
 NEAREST = """op: Nearest

@@ -16,8 +16,6 @@ from support.package import package
 from support.random_einsums import DTYPES, ROWS, Einsum, draw, einsum, inputs
 from support.spec_packages import usable
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 TURNED = ("ab->ba", "bca,bc->acb", "ba,dc->dcab", "abd,dba->dab")
 DIAGONALS = ("bii->b", "ii,ij->ij")
 LONE = ("aed,abd->ad",)  # sums of either factor alone, and then their product

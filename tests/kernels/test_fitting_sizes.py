@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 from opwright.derive.rewrites.fitting import fitting
 from opwright.language.model import Op
 from support import random_fitting, random_strided_reads
@@ -15,8 +14,6 @@ from support.draws import FULL, rng
 from support.package import package
 from support.step_calls import StepCaller
 from support.step_verdicts import disagreement, first_disagreement
-
-pytestmark = pytest.mark.usefixtures("quickly")
 
 SPECS, CALLS = (60, 16) if FULL else (4, 6)
 

@@ -17,8 +17,6 @@ from support.draws import FULL
 from support.package import package
 from support.random_float_factors import Product, draw, inputs
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 RANDOM = 30 if FULL else 8
 CALLS = 12 if FULL else 5
 PLAIN = """op: Plain

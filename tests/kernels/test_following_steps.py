@@ -9,7 +9,7 @@ import pytest
 from opwright.derive.phases import staged
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
 
 HEAD = """op: Following
@@ -49,16 +49,15 @@ def text(steps: list[str]) -> str:
 
 @pytest.mark.parametrize("name", [*FOLLOWING, *APART])
 def test_steps_that_follow_a_product_agree_with_the_interpreter(name: str, tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        steps = {**FOLLOWING, **APART}[name]
-        library, module = package({"following.yaml": text(steps)}, tmp_path, f"following_{name.replace(' ', '_')}")
-        (op,) = library.ops
-        found = staged(op)
-        assert found.phases[0].contraction is not None
-        if name in FOLLOWING:
-            assert [*found.program.arrays.keys() - {tensor.name for tensor in (*op.inputs, *op.outputs)}] == ["sums"]
-            assert found.phases[1].finishes == "sums"
-        for isa in serving(module, op)[: None if FULL else 1]:
-            with instruction_set(module, isa):
-                problem = first_disagreement(module, op, rng(isa, name), 10, Counter[str]())
-                assert problem is None, f"{isa}: {problem}"
+    steps = {**FOLLOWING, **APART}[name]
+    library, module = package({"following.yaml": text(steps)}, tmp_path, f"following_{name.replace(' ', '_')}")
+    (op,) = library.ops
+    found = staged(op)
+    assert found.phases[0].contraction is not None
+    if name in FOLLOWING:
+        assert [*found.program.arrays.keys() - {tensor.name for tensor in (*op.inputs, *op.outputs)}] == ["sums"]
+        assert found.phases[1].finishes == "sums"
+    for isa in serving(module, op)[: None if FULL else 1]:
+        with instruction_set(module, isa):
+            problem = first_disagreement(module, op, rng(isa, name), 10, Counter[str]())
+            assert problem is None, f"{isa}: {problem}"

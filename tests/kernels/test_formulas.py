@@ -14,7 +14,7 @@ from opwright.language.library import Library
 from opwright.language.model import Op
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_calls import StepCall, StepCaller
 from support.step_verdicts import difference, first_disagreement, outputs
 from support.user_formulas import FORMULAS
@@ -29,8 +29,7 @@ CALLS = 60 if FULL else 8
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Library, ModuleType]]:
     folder = tmp_path_factory.mktemp("formulas")
-    with quick_compiler(folder):
-        yield package({f"{name}.yaml": (SPECS / f"{name}.yaml").read_text() for name in NAMES}, folder, "formulas")
+    yield package({f"{name}.yaml": (SPECS / f"{name}.yaml").read_text() for name in NAMES}, folder, "formulas")
 
 
 @pytest.mark.parametrize("name", NAMES)

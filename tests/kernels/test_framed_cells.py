@@ -9,7 +9,6 @@ from opwright.derive.phases import staged
 from support.draws import FULL, rng
 from support.package import package
 from support.random_framed import spec_of_frame, spec_of_sides
-from support.spec_packages import quick_compiler
 from support.step_verdicts import agree
 
 COUNT, CALLS = (120, 30) if FULL else (14, 12)
@@ -20,11 +19,10 @@ def test_cells_in_frames_and_on_sides_agree_with_the_interpreter(tmp_path: Path)
     random = rng("framed")
     kinds = {"Framed": spec_of_frame, "Sides": spec_of_sides}
     texts = {f"{name}{n}.yaml": kinds[name](random, f"{name}{n}") for n in range(COUNT // 2) for name in kinds}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "framed")
-        own = [" ".join(staged(op).program.letters) for op in library.ops]
-        apart, sides = ([word in letters for letters in own] for word in ("_inside_", "_side_"))
-        seen = agree(module, library.ops, CALLS)
+    library, module = package(texts, tmp_path, "framed")
+    own = [" ".join(staged(op).program.letters) for op in library.ops]
+    apart, sides = ([word in letters for letters in own] for word in ("_inside_", "_side_"))
+    seen = agree(module, library.ops, CALLS)
     assert COUNT / 6 < sum(apart) < COUNT / 2
     assert sum(sides) > COUNT / 4
     assert sum(seen[f"{op.op} legal"] for op in library.ops) > COUNT * CALLS / 4

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
 
 CALLS = 24 if FULL else 8
@@ -42,11 +42,10 @@ semantics:
 
 @pytest.mark.parametrize("hop", ["H", "24"])
 def test_windows_that_begin_far_from_each_other_have_lanes_along_their_cells(hop: str, tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        library, module = package({"frames.yaml": FRAMES.format(hop=hop)}, tmp_path, f"frames_{hop}")
-        (op,) = library.ops
-        for isa in serving(module, op):
-            with instruction_set(module, isa):
-                assert first_disagreement(module, op, rng(isa, hop), CALLS, Counter[str]()) is None
-        told = str(module.explain(op.op, np.ones((3, 960), np.float32), hop=24))
-        assert "lanes along k: row" in told
+    library, module = package({"frames.yaml": FRAMES.format(hop=hop)}, tmp_path, f"frames_{hop}")
+    (op,) = library.ops
+    for isa in serving(module, op):
+        with instruction_set(module, isa):
+            assert first_disagreement(module, op, rng(isa, hop), CALLS, Counter[str]()) is None
+    told = str(module.explain(op.op, np.ones((3, 960), np.float32), hop=24))
+    assert "lanes along k: row" in told

@@ -19,7 +19,6 @@ from opwright.oracle.step_sample import Sample, samples
 from support.draws import FULL
 from support.package import package
 from support.random_programs import Programs
-from support.spec_packages import quick_compiler
 
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 REAL = np.random.default_rng(3)
@@ -57,8 +56,7 @@ GRADIENTS = sorted(name.removesuffix(".yaml") for name in TEXTS if name.endswith
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Library, ModuleType]]:
     folder = tmp_path_factory.mktemp("gradients")
-    with quick_compiler(folder):
-        yield package(TEXTS, folder, "gradients_package")
+    yield package(TEXTS, folder, "gradients_package")
 
 
 def outputs(result: Any) -> list[Any]:

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from support.package import package
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 HEAD = """
 op: {name}
 revision: 1

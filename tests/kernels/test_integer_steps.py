@@ -14,7 +14,7 @@ from opwright.language.source import SpecInvalid
 from opwright.load import load_texts
 from support.draws import rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving, usable
+from support.spec_packages import instruction_set, serving, usable
 from support.step_verdicts import first_disagreement
 
 MASKED = """\
@@ -70,8 +70,7 @@ def philox(count: int, seed: int, offset: int) -> Any:
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        yield
+    yield
 
 
 def test_the_oracle_gives_the_words_that_the_authors_of_philox_publish() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_calls import Rng
 from support.step_verdicts import first_disagreement
 
@@ -65,11 +65,10 @@ def test_cells_are_interleaved_and_taken_apart_as_the_interpreter_does(tmp_path:
     source, count, calls = rng("interleaved"), 60 if FULL else 6, 20 if FULL else 10
     texts = {f"laced_{n}.yaml": spec(source, f"Laced{n}") for n in range(count)}
     seen: Counter[str] = Counter()
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "interleaved")
-        for op in library.ops:
-            for isa in serving(module, op)[: None if FULL else 1]:
-                with instruction_set(module, isa):
-                    found = first_disagreement(module, op, rng(op.op, isa), calls, seen)
-                    assert found is None, f"{isa}: {found}\n{texts[f'laced_{op.op[5:]}.yaml']}"
+    library, module = package(texts, tmp_path, "interleaved")
+    for op in library.ops:
+        for isa in serving(module, op)[: None if FULL else 1]:
+            with instruction_set(module, isa):
+                found = first_disagreement(module, op, rng(op.op, isa), calls, seen)
+                assert found is None, f"{isa}: {found}\n{texts[f'laced_{op.op[5:]}.yaml']}"
     assert sum(seen[f"{op.op} legal"] for op in library.ops) > count * calls / 2

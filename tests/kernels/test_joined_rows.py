@@ -11,8 +11,6 @@ import pytest
 from support.draws import rng
 from support.package import package
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 SPEC = """
 op: {name}
 revision: 1

@@ -8,7 +8,7 @@ import numpy as np
 import opwright_kernels as ok
 import pytest
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, usable
+from support.spec_packages import instruction_set, usable
 
 CHECKERBOARD = """op: Checkerboard
 revision: 1
@@ -34,14 +34,13 @@ def test_a_board_alternates_along_all_of_its_axes(tmp_path: Path) -> None:
     n, h, w = np.ogrid[:3, :4, :70]
     src, row = np.ones((3, 4, 70), np.float32), np.arange(1, 19, dtype=np.float32).reshape(2, 9)[:, ::-1]
     thirds = np.where((n + h + np.arange(18)) % 3 == 0, row.reshape(18), 0).reshape(3, 4, 2, 9)
-    with quick_compiler(tmp_path):
-        _, module = package({"checkerboard.yaml": CHECKERBOARD}, tmp_path, "lane_tables")
-        for isa in {usable(module)[0], "portable"}:
-            with instruction_set(module, isa):
-                for threads in (1, 3):
-                    found = module.checkerboard(src, row, threads=threads)
-                    assert np.array_equal(found[0], (n + h + w) % 2 == 0), isa
-                    assert np.array_equal(found[1], thirds), isa
+    _, module = package({"checkerboard.yaml": CHECKERBOARD}, tmp_path, "lane_tables")
+    for isa in {usable(module)[0], "portable"}:
+        with instruction_set(module, isa):
+            for threads in (1, 3):
+                found = module.checkerboard(src, row, threads=threads)
+                assert np.array_equal(found[0], (n + h + w) % 2 == 0), isa
+                assert np.array_equal(found[1], thirds), isa
 
 
 WINDOWS = """op: EvenWindows
@@ -66,15 +65,14 @@ semantics:
 
 
 def test_a_quotient_of_the_next_lane_has_an_entry_for_the_last_lane_of_a_task(tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        _, module = package({"even_windows.yaml": WINDOWS}, tmp_path, "next_lanes")
-        for row, count in [(1, 4), (5, 4), (9, 70), (70, 9)]:
-            ends = np.arange(count + 1) * row
-            cells = -(-ends[1:] // count) - ends[:-1] // count
-            for isa in {usable(module)[0], "portable"}:
-                with instruction_set(module, isa):
-                    found = module.even_windows(np.ones(row, np.float32), count=count)
-                    assert np.array_equal(found, cells * row), (isa, row, count)
+    _, module = package({"even_windows.yaml": WINDOWS}, tmp_path, "next_lanes")
+    for row, count in [(1, 4), (5, 4), (9, 70), (70, 9)]:
+        ends = np.arange(count + 1) * row
+        cells = -(-ends[1:] // count) - ends[:-1] // count
+        for isa in {usable(module)[0], "portable"}:
+            with instruction_set(module, isa):
+                found = module.even_windows(np.ones(row, np.float32), count=count)
+                assert np.array_equal(found, cells * row), (isa, row, count)
 
 
 def test_a_row_is_read_at_any_places_near_and_far() -> None:

@@ -13,8 +13,6 @@ from opwright.language.library import Library
 from opwright.oracle import interpret
 from support.package import package
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 HEAD = """\
 op: {name}
 revision: 1

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 from support.draws import rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, usable
+from support.spec_packages import instruction_set, usable
 
 CHOICES = {
     "below": "c < P",
@@ -39,18 +39,17 @@ PLACES = (0, 1, 7, 16, 33, 40, 700, -1, -5, 2**31 - 1, 2**31, 2**32, 2**32 + 9, 
 
 def test_a_letter_of_lanes_is_compared_with_places_near_and_far(tmp_path: Path) -> None:
     random = rng("limits")
-    with quick_compiler(tmp_path):
-        _, module = package({"limits.yaml": SPEC}, tmp_path, "limits_package")
-        for isa in usable(module)[:1]:
-            with instruction_set(module, isa):
-                for number, place in enumerate(PLACES):
-                    rows, cells = [(3, 41), (2, 700), (40, 5)][number % 3]
-                    dtype = [np.float32, ml_dtypes.bfloat16][number % 2]
-                    x = random.integers(-9, 9, (rows, cells)).astype(dtype)
-                    given = x if number % 4 else np.asfortranarray(x)
-                    found = module.limits(given, place=place, threads=1 + number % 3)
-                    letters = {"r": np.arange(rows)[:, None], "c": np.arange(cells)[None], "P": place}
-                    for (name, choice), cells_of in zip(CHOICES.items(), found, strict=True):
-                        holds = eval(f"({choice})".replace(" and ", ") & ("), letters)
-                        wanted = np.where(np.broadcast_to(holds, x.shape), x, dtype(3))
-                        assert (cells_of == wanted).all(), (isa, name, place, rows, cells)
+    _, module = package({"limits.yaml": SPEC}, tmp_path, "limits_package")
+    for isa in usable(module)[:1]:
+        with instruction_set(module, isa):
+            for number, place in enumerate(PLACES):
+                rows, cells = [(3, 41), (2, 700), (40, 5)][number % 3]
+                dtype = [np.float32, ml_dtypes.bfloat16][number % 2]
+                x = random.integers(-9, 9, (rows, cells)).astype(dtype)
+                given = x if number % 4 else np.asfortranarray(x)
+                found = module.limits(given, place=place, threads=1 + number % 3)
+                letters = {"r": np.arange(rows)[:, None], "c": np.arange(cells)[None], "P": place}
+                for (name, choice), cells_of in zip(CHOICES.items(), found, strict=True):
+                    holds = eval(f"({choice})".replace(" and ", ") & ("), letters)
+                    wanted = np.where(np.broadcast_to(holds, x.shape), x, dtype(3))
+                    assert (cells_of == wanted).all(), (isa, name, place, rows, cells)

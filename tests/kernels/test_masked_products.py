@@ -16,7 +16,6 @@ from opwright.derive.phases import staged
 from opwright.load import load_texts
 from support.capping import capped_at
 from support.package import package
-from support.spec_packages import quick_compiler
 
 SPEC = """op: {op}
 revision: 1
@@ -127,8 +126,7 @@ def test_sums_are_looked_at_along_the_last_axis() -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     texts = {f"{case.op.lower()}.yaml": case.text for case in CASES}
     folder = tmp_path_factory.mktemp("masked")
-    with quick_compiler(folder):
-        yield package(texts, folder, "masked_package")[1], CASES
+    yield package(texts, folder, "masked_package")[1], CASES
 
 
 @pytest.fixture(params=["portable", "avx2", "avx512", "avx512_bf16"])

@@ -15,7 +15,7 @@ from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 
 SPECS = 60 if FULL else 10
 LETTERS = {"n": "N", "j": "N", "k": "K", "l": "K", "c": "C", "m": "M"}
@@ -125,20 +125,19 @@ def test_intermediates_at_named_cells_are_those_of_the_interpreter(tmp_path: Pat
     texts = {
         f"at{number}.yaml": text(f"At{number}", steps, kind, number % 2 == 0) for number, steps in enumerate(programs)
     }
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, f"named_intermediates_{kind}")
-        for op in library.ops:
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    for extents in ((3, 8), (17, 40), (0, 2)):
-                        sizes = {one: int(random.integers(*extents)) for one in "CKMN"}
-                        given = [
-                            cells(random, one.name, [sizes[LETTERS[axis[-1]]] for axis in one.dims], kind)
-                            for one in op.data_inputs
-                        ]
-                        if op.data_inputs[-1].optional and random.random() < 0.4:
-                            given.pop()
-                        agrees(module, op, given, texts[f"{op.op.lower()}.yaml"], isa)
+    library, module = package(texts, tmp_path, f"named_intermediates_{kind}")
+    for op in library.ops:
+        for isa in serving(module, op):
+            with instruction_set(module, isa):
+                for extents in ((3, 8), (17, 40), (0, 2)):
+                    sizes = {one: int(random.integers(*extents)) for one in "CKMN"}
+                    given = [
+                        cells(random, one.name, [sizes[LETTERS[axis[-1]]] for axis in one.dims], kind)
+                        for one in op.data_inputs
+                    ]
+                    if op.data_inputs[-1].optional and random.random() < 0.4:
+                        given.pop()
+                    agrees(module, op, given, texts[f"{op.op.lower()}.yaml"], isa)
 
 
 def agrees(module: object, op: Op, given: list[np.ndarray], spec: str, isa: str) -> None:

@@ -16,7 +16,7 @@ from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
 
 SPECS, CALLS = (40, 20) if FULL else (4, 6)
@@ -142,13 +142,12 @@ def test_cells_that_indices_name_are_those_of_the_interpreter(tmp_path: Path) ->
     names = [f"Named{number}" for number in range(SPECS)]
     texts = {f"named{number}.yaml": drawn(random, name) for number, name in enumerate(names)}
     seen: Counter[str] = Counter()
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "named_letters")
-        for op in library.ops:
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    found = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
-                    assert found is None, f"{texts[f'{op.op.lower()}.yaml']}{isa}: {found}"
+    library, module = package(texts, tmp_path, "named_letters")
+    for op in library.ops:
+        for isa in serving(module, op):
+            with instruction_set(module, isa):
+                found = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
+                assert found is None, f"{texts[f'{op.op.lower()}.yaml']}{isa}: {found}"
     assert all(seen[f"{name} legal"] >= CALLS for name in names)
 
 
@@ -191,19 +190,18 @@ def test_indices_may_be_any_numbers(tmp_path: Path, kind: str) -> None:
             kind=kind,
         ).replace("op: Lookup", f"op: Any{number}")
         called[f"Any{number}"] = reads
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, f"any_indices_{kind}")
-        for op in library.ops:
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    for extents in ((3, 7), (17, 40), (0, 2)):
-                        sizes = {one: int(random.integers(*extents)) for one in "cklmn"}
-                        given = [_drawn(random, name, [sizes[x] for x in found], kind) for name, found in called[op.op]]
-                        expected = compute_steps(op, given, {})["y"]
-                        found = getattr(module, op.function)(*given, threads=2)
-                        np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-2)
-                        zeros = (expected.astype(np.float64) == 0) & (op.semantics.steps[0].do.op == "sum")
-                        assert (np.signbit(found) == np.signbit(expected))[zeros].all()
+    library, module = package(texts, tmp_path, f"any_indices_{kind}")
+    for op in library.ops:
+        for isa in serving(module, op):
+            with instruction_set(module, isa):
+                for extents in ((3, 7), (17, 40), (0, 2)):
+                    sizes = {one: int(random.integers(*extents)) for one in "cklmn"}
+                    given = [_drawn(random, name, [sizes[x] for x in found], kind) for name, found in called[op.op]]
+                    expected = compute_steps(op, given, {})["y"]
+                    found = getattr(module, op.function)(*given, threads=2)
+                    np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-2)
+                    zeros = (expected.astype(np.float64) == 0) & (op.semantics.steps[0].do.op == "sum")
+                    assert (np.signbit(found) == np.signbit(expected))[zeros].all()
 
 
 @pytest.mark.parametrize("form", ["at[n] + half", "half + at[n] + c", "at[n] - half - 0.5"])
@@ -217,12 +215,11 @@ def test_indices_beside_a_real_number_name_cells_where_both_make_an_integer(tmp_
         step=f"y[n, c] += select({form} == k, x[k, c], 0)",
         kind="f32",
     ).replace("outputs:", "attributes: [{name: half, type: f32, required: true}]\noutputs:")
-    with quick_compiler(tmp_path):
-        library, module = package({"lookup.yaml": text}, tmp_path, f"real_{len(form)}")
-        for half in (0.5, 1.0, -1.5):
-            given = [np.arange(-3, 9), np.arange(1, 13, dtype=np.float32).reshape(4, 3)]
-            expected = compute_steps(library.ops[0], given, {"half": half})["y"]
-            np.testing.assert_array_equal(module.lookup(*given, half=half), expected)
+    library, module = package({"lookup.yaml": text}, tmp_path, f"real_{len(form)}")
+    for half in (0.5, 1.0, -1.5):
+        given = [np.arange(-3, 9), np.arange(1, 13, dtype=np.float32).reshape(4, 3)]
+        expected = compute_steps(library.ops[0], given, {"half": half})["y"]
+        np.testing.assert_array_equal(module.lookup(*given, half=half), expected)
 
 
 def _drawn(random: np.random.Generator, name: str, shape: list[int], kind: str) -> np.ndarray:
@@ -273,13 +270,12 @@ semantics:
 def test_what_one_phase_finds_may_name_cells_of_another(tmp_path: Path) -> None:
     """More indices than a task has, and a view that repeats them."""
     random = rng("votes")
-    with quick_compiler(tmp_path):
-        _, module = package({"votes.yaml": VOTES}, tmp_path, "votes")
-        for shape in ((3, 7), (2, 5000), (5000, 2)):
-            x = random.integers(0, 5, shape).astype(np.float32)
-            w, like = random.integers(1, 4, shape[0]).astype(np.float32), np.zeros(5, np.float32)
-            for given in (x, np.broadcast_to(x[:, :1], shape)):
-                for threads in (1, 3):
-                    votes, numbers = module.votes(given, w, like, threads=threads)
-                    assert np.array_equal(votes, np.bincount(given.argmax(1), w, shape[1])), (shape, threads)
-                    assert np.array_equal(numbers, np.bincount(given.astype(int).ravel(), None, 5)), (shape, threads)
+    _, module = package({"votes.yaml": VOTES}, tmp_path, "votes")
+    for shape in ((3, 7), (2, 5000), (5000, 2)):
+        x = random.integers(0, 5, shape).astype(np.float32)
+        w, like = random.integers(1, 4, shape[0]).astype(np.float32), np.zeros(5, np.float32)
+        for given in (x, np.broadcast_to(x[:, :1], shape)):
+            for threads in (1, 3):
+                votes, numbers = module.votes(given, w, like, threads=threads)
+                assert np.array_equal(votes, np.bincount(given.argmax(1), w, shape[1])), (shape, threads)
+                assert np.array_equal(numbers, np.bincount(given.astype(int).ravel(), None, 5)), (shape, threads)

@@ -8,7 +8,7 @@ import numpy as np
 from opwright.oracle.run_steps import compute_steps
 from support.draws import rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 
 NAMES = ("sums", "made", "same", "whole", "tile", "rest", "term", "pair", "shared", "lone")
 SPEC = """op: Two{title}
@@ -30,14 +30,13 @@ semantics:
 def test_an_array_may_have_the_name_of_a_variable_of_kernels(tmp_path: Path) -> None:
     """An array `sums` that was split in two was taken for the accumulators of a reduction, where loops computed it."""
     specs = {f"{name}.yaml": SPEC.format(name=name, title=name.title()) for name in NAMES}
-    with quick_compiler(tmp_path):
-        library, module = package(specs, tmp_path, "names_of_arrays")
-        for op in library.ops:
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    draw = rng(op.op)
-                    for rows, columns, taps in ((1, 1, 2), (5, 3, 4), (2, 1, 40), (3, 70, 3)):
-                        shapes = (rows, columns), (columns, taps), (rows + taps, columns)
-                        inputs = [draw.standard_normal(shape).astype(np.float32) for shape in shapes]
-                        wanted = compute_steps(op, inputs, {})["y"]
-                        np.testing.assert_allclose(getattr(module, op.function)(*inputs), wanted, rtol=1e-4, atol=1e-4)
+    library, module = package(specs, tmp_path, "names_of_arrays")
+    for op in library.ops:
+        for isa in serving(module, op):
+            with instruction_set(module, isa):
+                draw = rng(op.op)
+                for rows, columns, taps in ((1, 1, 2), (5, 3, 4), (2, 1, 40), (3, 70, 3)):
+                    shapes = (rows, columns), (columns, taps), (rows + taps, columns)
+                    inputs = [draw.standard_normal(shape).astype(np.float32) for shape in shapes]
+                    wanted = compute_steps(op, inputs, {})["y"]
+                    np.testing.assert_allclose(getattr(module, op.function)(*inputs), wanted, rtol=1e-4, atol=1e-4)

@@ -13,8 +13,6 @@ from opwright.oracle.run_steps import compute_steps
 from support.package import package
 from support.random_contractions import DTYPES as FLOATS
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 DTYPES = {**FLOATS, "s8": np.int8, "u8": np.uint8, "boolean": np.bool_}
 SPECS = Path(__file__).parents[1] / "data" / "formulas"
 ROUNDED = """op: Rounded

@@ -16,7 +16,6 @@ from opwright.oracle.run_steps import compute_steps
 from support.draws import rng
 from support.package import package
 from support.rulings import DTYPES
-from support.spec_packages import quick_compiler
 from support.specs import FOLDER
 
 COUNT = 6  # specs
@@ -73,8 +72,7 @@ def cells(random: np.random.Generator, extents: tuple[int, ...], dtype: str) -> 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     folder = tmp_path_factory.mktemp("numbered")
-    with quick_compiler(folder):
-        yield package(texts(), folder, "numbered_package")
+    yield package(texts(), folder, "numbered_package")
 
 
 def test_places_of_extremes_are_those_of_the_interpreter(made: Made) -> None:

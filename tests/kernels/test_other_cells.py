@@ -10,7 +10,6 @@ from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
 from support.random_other_cells import steps_of_other_cells
-from support.spec_packages import quick_compiler
 from support.step_verdicts import agree
 
 SPECS, CALLS = (12, 20) if FULL else (3, 8)
@@ -22,9 +21,8 @@ def test_steps_that_read_what_they_write_agree_with_the_interpreter(seed: int, t
     random = rng("other cells", seed)
     kinds = [str(kind) for kind in random.choice(["f32", "f32", "f64"], SPECS)]
     texts = {f"others{n}.yaml": steps_of_other_cells(random, f"Others{n}", kind) for n, kind in enumerate(kinds)}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, f"other_cells_{seed}")
-        seen = agree(module, library.ops, CALLS, seed)
+    library, module = package(texts, tmp_path, f"other_cells_{seed}")
+    seen = agree(module, library.ops, CALLS, seed)
     assert all(seen[f"{op.op} legal"] for op in library.ops)
 
 
@@ -34,10 +32,9 @@ def test_rows_that_many_threads_turn_are_read_as_they_were(tmp_path: Path) -> No
     text = (
         f'{head}  ranges: {{r: R, c: C}}\n  steps: ["y[r, c] = x[r, c] * w[c]", "y[r, c] += y[R - 1 - r, C - 1 - c]"]\n'
     )
-    with quick_compiler(tmp_path):
-        library, module = package({"turned.yaml": text}, tmp_path, "turned_cells")
-        random = rng("turned rows")
-        x, w = (random.integers(-8, 8, shape).astype(np.float32) for shape in ((301, 407), 407))
-        wanted = compute_steps(library.op("Turned"), [x, w], {})["y"]
-        for threads in (1, 2, 5):
-            assert (module.turned(x, w, threads=threads) == wanted).all()
+    library, module = package({"turned.yaml": text}, tmp_path, "turned_cells")
+    random = rng("turned rows")
+    x, w = (random.integers(-8, 8, shape).astype(np.float32) for shape in ((301, 407), 407))
+    wanted = compute_steps(library.op("Turned"), [x, w], {})["y"]
+    for threads in (1, 2, 5):
+        assert (module.turned(x, w, threads=threads) == wanted).all()

@@ -17,8 +17,6 @@ from opwright.oracle import interpret
 from opwright.oracle.validate import NUMPY, validate
 from support.package import ROOT, package
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 Maker = Callable[[np.random.Generator], tuple[tuple[Any, ...], dict[str, Any]]]
 
 

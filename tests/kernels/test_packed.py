@@ -16,7 +16,7 @@ from opwright.oracle.run_steps import compute_steps
 from support import reviewing
 from support.draws import rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 
 KINDS = {"s4": ml_dtypes.int4, "u4": ml_dtypes.uint4}
 HEAD = "revision: 1\nsummary: Numbers of four bits.\n"
@@ -70,8 +70,7 @@ def unpacked(text: str) -> str:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Library, ModuleType]:
     texts = {f"{name}.yaml": HEAD + text for name, text in SPECS.items()}
-    with quick_compiler(tmp_path_factory.mktemp("compiler")):
-        return package(texts, tmp_path_factory.mktemp("packed"), "packed_package")
+    return package(texts, tmp_path_factory.mktemp("packed"), "packed_package")
 
 
 def packed(numbers: Any, axis: int) -> Any:
@@ -112,20 +111,19 @@ def test_an_operation_on_packed_numbers_gives_what_it_gives_on_numbers(
     library, module = made
     plain = load_texts({"op.yaml": HEAD + unpacked(SPECS[name])}).ops[0]
     outputs = {"narrowed": {"dst": 2}, "moved": {"dst": 1}}.get(name, {})
-    with quick_compiler(tmp_path):
-        for isa in serving(module, library.op(name)):
-            for inputs, axes, attributes in calls(name, rng(name)):
-                given = [a if axis is None or a is None else packed(a, axis) for a, axis in zip(inputs, axes)]
-                wanted = compute_steps(plain, inputs, attributes)
-                wanted = {n: packed(a, outputs[n]) if n in outputs else a for n, a in wanted.items()}
-                interpreted = compute_steps(library.op(name), given, attributes)
-                with instruction_set(module, isa):
-                    result = getattr(module, name)(*given, **attributes)
-                found = dict(zip(wanted, result if isinstance(result, tuple) else (result,)))
-                for output, expected in wanted.items():
-                    np.testing.assert_array_equal(interpreted[output], expected)
-                    np.testing.assert_array_equal(found[output], expected)
-                    assert found[output].dtype == expected.dtype
+    for isa in serving(module, library.op(name)):
+        for inputs, axes, attributes in calls(name, rng(name)):
+            given = [a if axis is None or a is None else packed(a, axis) for a, axis in zip(inputs, axes)]
+            wanted = compute_steps(plain, inputs, attributes)
+            wanted = {n: packed(a, outputs[n]) if n in outputs else a for n, a in wanted.items()}
+            interpreted = compute_steps(library.op(name), given, attributes)
+            with instruction_set(module, isa):
+                result = getattr(module, name)(*given, **attributes)
+            found = dict(zip(wanted, result if isinstance(result, tuple) else (result,)))
+            for output, expected in wanted.items():
+                np.testing.assert_array_equal(interpreted[output], expected)
+                np.testing.assert_array_equal(found[output], expected)
+                assert found[output].dtype == expected.dtype
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from opwright.oracle.dtypes import NUMPY
 from opwright.oracle.run_steps import compute_steps
 from support.draws import rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler
+from support.spec_packages import instruction_set
 
 # What is reduced, and what becomes of it; cells are 1 or -1, so that no order of products overflows.
 TERMS = {"x[r, c]": "+=", "x[r, c] * w[c]": "+=", "x[r, c] - w[c]": "max=", "w[c] + x[r, c]": "min=", "x[r, c] ": "*="}
@@ -64,8 +64,7 @@ def inputs_of(number: int) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     folder = tmp_path_factory.mktemp("partials")
-    with quick_compiler(folder):
-        yield package({f"long{n}.yaml": text(n) for n in range(len(TERMS))}, folder, "partials_package")
+    yield package({f"long{n}.yaml": text(n) for n in range(len(TERMS))}, folder, "partials_package")
 
 
 def matrix(random: Any, dtype: np.dtype[Any], shape: tuple[int, int], kind: int) -> Any:

@@ -12,7 +12,7 @@ from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
 from support.random_planes import spec_of_planes
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
 
 COUNT, CALLS = (40, 12) if FULL else (8, 6)
@@ -35,24 +35,23 @@ def array(random: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.
 def test_cells_change_places_as_the_interpreter_says_and_nothing_else_is_written(tmp_path: Path) -> None:
     random, seen = rng("planes"), Counter[str]()
     texts = {f"planes{n}.yaml": spec_of_planes(random, f"Planes{n}") for n in range(COUNT)}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "planes")
-        for op in library.ops:
-            (row,), text = op.dtypes, texts[op.op.lower() + ".yaml"]
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    problem = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
-                    assert problem is None, f"{isa}: {problem}\n{text}"
-                    for _ in range(CALLS):
-                        *others, last = (int(extent) for extent in random.choice(EXTENTS, 4))
-                        shape = (*others, last + last % 2 if "D / 2" in text else last)
-                        x = array(random, shape, row["x"])
-                        wanted = compute_steps(op, [x], {})["y"]
-                        room = np.zeros([extent + 2 for extent in wanted.shape], x.dtype)
-                        out = room[tuple(slice(1, extent + 1) for extent in wanted.shape)]
-                        out = out[::-1] if random.integers(3) == 0 else out
-                        for made in (out, None):
-                            threads = int(random.integers(1, 4))
-                            found = getattr(module, op.function)(x, out=made, threads=threads)
-                            assert (found == wanted).all(), (isa, op.op, shape, x.strides, threads)
-                        assert np.count_nonzero(room.astype(np.float64)) == np.count_nonzero(wanted.astype(np.float64))
+    library, module = package(texts, tmp_path, "planes")
+    for op in library.ops:
+        (row,), text = op.dtypes, texts[op.op.lower() + ".yaml"]
+        for isa in serving(module, op):
+            with instruction_set(module, isa):
+                problem = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
+                assert problem is None, f"{isa}: {problem}\n{text}"
+                for _ in range(CALLS):
+                    *others, last = (int(extent) for extent in random.choice(EXTENTS, 4))
+                    shape = (*others, last + last % 2 if "D / 2" in text else last)
+                    x = array(random, shape, row["x"])
+                    wanted = compute_steps(op, [x], {})["y"]
+                    room = np.zeros([extent + 2 for extent in wanted.shape], x.dtype)
+                    out = room[tuple(slice(1, extent + 1) for extent in wanted.shape)]
+                    out = out[::-1] if random.integers(3) == 0 else out
+                    for made in (out, None):
+                        threads = int(random.integers(1, 4))
+                        found = getattr(module, op.function)(x, out=made, threads=threads)
+                        assert (found == wanted).all(), (isa, op.op, shape, x.strides, threads)
+                    assert np.count_nonzero(room.astype(np.float64)) == np.count_nonzero(wanted.astype(np.float64))

@@ -13,8 +13,6 @@ from support.capping import capped_at
 from support.package import package
 from support.random_contractions import DTYPES, viewed
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 PRODUCTS = {  # by einsum's notation, whether something follows the sums
     "pairs_of_channels": ("ikc,jkc->ijc", True),
     "mixed_frequencies": ("bixy,ioxy->boxy", False),

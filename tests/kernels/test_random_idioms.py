@@ -14,7 +14,7 @@ from opwright.load import load_texts
 from support.draws import FULL, rng
 from support.package import package
 from support.random_idioms import idioms
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import agree, first_disagreement
 
 SPECS = 3 if FULL else 2  # of one package
@@ -138,9 +138,8 @@ def test_hardly_an_operation_of_idioms_is_refused() -> None:
 @pytest.mark.parametrize("seed", range(100 if FULL else 1))
 def test_kernels_of_idioms_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
     texts = accepted(seed)
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, f"random_idioms_{seed}")
-        seen = agree(module, library.ops, CALLS, seed)
+    library, module = package(texts, tmp_path, f"random_idioms_{seed}")
+    seen = agree(module, library.ops, CALLS, seed)
     assert all(seen[f"{op.op} legal"] for op in library.ops)
 
 
@@ -150,9 +149,8 @@ def test_kernels_of_idioms_agree_with_the_interpreter(seed: int, tmp_path: Path)
     ids=["two endings", "groups apart", "integers apart", "chosen apart"],
 )
 def test_rows_of_two_results_of_other_phases_and_of_choices_are_told_apart(text: str, tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        library, module = package({"idiom.yaml": text}, tmp_path, f"idiom_{len(text)}")
-        (op,) = library.ops
-        for isa in serving(module, op)[: None if FULL else 1]:
-            with instruction_set(module, isa):
-                assert first_disagreement(module, op, rng(isa, text), 12, Counter[str]()) is None
+    library, module = package({"idiom.yaml": text}, tmp_path, f"idiom_{len(text)}")
+    (op,) = library.ops
+    for isa in serving(module, op)[: None if FULL else 1]:
+        with instruction_set(module, isa):
+            assert first_disagreement(module, op, rng(isa, text), 12, Counter[str]()) is None

@@ -9,7 +9,6 @@ import numpy as np
 from opwright.language.model import Op
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import quick_compiler
 from support.step_verdicts import agree
 
 SPECS, CALLS = (40, 20) if FULL else (3, 4)
@@ -65,8 +64,7 @@ semantics:
 def test_packed_numbers_along_any_axis_are_those_of_the_interpreter(tmp_path: Path) -> None:
     random = rng("packed")
     texts = {f"p{number}.yaml": drawn(random, f"P{number}") for number in range(SPECS)}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "packed_at_random")
-        operations: list[Op] = list(library.ops)
-        seen = agree(module, operations, CALLS)
+    library, module = package(texts, tmp_path, "packed_at_random")
+    operations: list[Op] = list(library.ops)
+    seen = agree(module, operations, CALLS)
     assert all(seen[f"{op.op} legal"] for op in operations)

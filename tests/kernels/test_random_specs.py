@@ -19,7 +19,7 @@ from support.draws import FULL, rng
 from support.package import package
 from support.random_specs import Draft, Rng, accepted, draw, keys_of, texts_of
 from support.random_windows import form
-from support.spec_packages import first_disagreement, instruction_set, quick_compiler, serving
+from support.spec_packages import first_disagreement, instruction_set, serving
 
 BATCH = 8  # specs of one package: engines are compiled once for all
 CALLS = 12
@@ -47,13 +47,12 @@ def _drafts(seed: str, count: int, family: Callable[[Rng], Draft]) -> list[Draft
 def _agree(drafts: list[Draft], folder: Path, name: str) -> None:
     texts = texts_of(drafts)
     seen: Counter[str] = Counter()
-    with quick_compiler(folder):
-        library, module = package(texts, folder, name)
-        for op in library.ops:
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    problem = first_disagreement(module, op, rng(name, isa, op.op), CALLS, seen)
-                    assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+    library, module = package(texts, folder, name)
+    for op in library.ops:
+        for isa in serving(module, op):
+            with instruction_set(module, isa):
+                problem = first_disagreement(module, op, rng(name, isa, op.op), CALLS, seen)
+                assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
     legal = {op.op: seen[f"{op.op} legal"] for op in library.ops}
     print(f"legal calls {sum(legal.values())}, refused ones {seen.total() - sum(legal.values())}")
     assert sum(map(bool, legal.values())) > len(legal) / 2

@@ -20,7 +20,6 @@ from support.draws import FULL, rng
 from support.package import package
 from support.random_specs import Draft, accepted, keys_of, texts_of
 from support.random_steps import steps
-from support.spec_packages import quick_compiler
 from support.step_verdicts import agree
 
 BATCH = 8 if FULL else 4  # specs of one package
@@ -93,9 +92,8 @@ def test_random_specs_of_steps_agree_with_the_interpreter_on_every_instruction_s
         drafts.setdefault(library.ops[0].function, draft)
     texts = texts_of(drafts.values())
     assert load_texts(texts).ops
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, f"random_steps_{seed}")
-        seen = agree(module, library.ops, CALLS, seed)
+    library, module = package(texts, tmp_path, f"random_steps_{seed}")
+    seen = agree(module, library.ops, CALLS, seed)
     legal = [seen[f"{op.op} legal"] for op in library.ops]
     print(f"legal calls {sum(legal)}, refused ones {seen.total() - sum(legal)}")
     assert sum(map(bool, legal)) > len(legal) / 2

@@ -16,8 +16,6 @@ from support.draws import FULL
 from support.package import package
 from support.random_reaching import draw, inputs
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 RANDOM = 40 if FULL else 10
 CALLS = 20 if FULL else 8
 Made = tuple[Library, ModuleType]

@@ -10,7 +10,7 @@ import pytest
 from opwright.derive.rewrites.as_steps import as_steps
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import first_disagreement, instruction_set, quick_compiler, serving
+from support.spec_packages import first_disagreement, instruction_set, serving
 
 COUNT, CALLS = (16, 16) if FULL else (6, 10)
 SPEC = """\
@@ -83,16 +83,15 @@ def drawn(random: np.random.Generator, name: str) -> str:
 def test_what_one_assignment_reduces_gives_what_the_interpreter_gives(seed: int, tmp_path: Path) -> None:
     random, seen = rng("reduced forms", seed), Counter[str]()
     texts = {f"reduced{n}.yaml": drawn(random, f"Reduced{n}") for n in range(COUNT)}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, f"reduced_forms_{seed}")
-        # A bound below the extent does not hold along an axis of space that a call lacks: such a spec stays as it is.
-        bound = {op.op for op in library.ops if op.spatial_rank.max > 1 and "I - 1" in texts[f"{op.op.lower()}.yaml"]}
-        assert {op.op for op in library.ops if not as_steps(op).stepped} == bound
-        for op in library.ops:
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    problem = first_disagreement(module, op, rng(seed, isa, op.op), CALLS, seen)
-                    assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
+    library, module = package(texts, tmp_path, f"reduced_forms_{seed}")
+    # A bound below the extent does not hold along an axis of space that a call lacks: such a spec stays as it is.
+    bound = {op.op for op in library.ops if op.spatial_rank.max > 1 and "I - 1" in texts[f"{op.op.lower()}.yaml"]}
+    assert {op.op for op in library.ops if not as_steps(op).stepped} == bound
+    for op in library.ops:
+        for isa in serving(module, op):
+            with instruction_set(module, isa):
+                problem = first_disagreement(module, op, rng(seed, isa, op.op), CALLS, seen)
+                assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"
     assert all(seen[f"{op.op} legal"] for op in library.ops)
 
 

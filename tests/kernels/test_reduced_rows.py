@@ -16,9 +16,6 @@ DTYPES = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16), "f1
 LENGTHS = (1, 2, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 200)
 
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
-
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 def test_cells_behind_a_row_are_no_part_of_its_sum(isa: str, dtype: str) -> None:
     random = np.random.default_rng(len(isa) + len(dtype))

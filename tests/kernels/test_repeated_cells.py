@@ -10,7 +10,7 @@ import pytest
 from support.draws import rng
 from support.package import package
 from support.rulings import DTYPES
-from support.spec_packages import instruction_set, quick_compiler, usable
+from support.spec_packages import instruction_set, usable
 
 HEAD = """revision: 1
 summary: Rows times cells that stand for many.
@@ -63,8 +63,7 @@ def laid(random: np.random.Generator, array: Any) -> Any:
 def module(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder: Path = tmp_path_factory.mktemp("repeated")
     texts = {f"{name.lower()}.yaml": f"op: {name}\n{text}" for name, text in SPECS.items()}
-    with quick_compiler(folder):
-        yield package(texts, folder, "repeated_cells")[1]
+    yield package(texts, folder, "repeated_cells")[1]
 
 
 def types(name: str) -> Any:

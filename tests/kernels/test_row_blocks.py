@@ -12,7 +12,7 @@ from opwright.derive.phases import block_of_tasks, staged
 from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
 
 CALLS = 30 if FULL else 8
@@ -53,33 +53,31 @@ def text(rows: str, cells: str, kind: str) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_sums_over_rows_and_of_each_row_agree_with_the_interpreter(case: tuple[str, str, str], tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        library, module = package({"both.yaml": text(*case)}, tmp_path, f"both_{'_'.join(case)}")
-        (op,) = library.ops
-        found = staged(op)
-        assert [phase for phase in found.phases if block_of_tasks(found.program, phase)], "no rows are read once"
-        for isa in serving(module, op):
-            with instruction_set(module, isa):
-                assert first_disagreement(module, op, rng(isa, *case), CALLS, Counter[str]()) is None
+    library, module = package({"both.yaml": text(*case)}, tmp_path, f"both_{'_'.join(case)}")
+    (op,) = library.ops
+    found = staged(op)
+    assert [phase for phase in found.phases if block_of_tasks(found.program, phase)], "no rows are read once"
+    for isa in serving(module, op):
+        with instruction_set(module, isa):
+            assert first_disagreement(module, op, rng(isa, *case), CALLS, Counter[str]()) is None
 
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_blocks_of_rows_have_the_same_bits_for_every_number_of_threads(turned: bool, tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        library, module = package({"both.yaml": text("one", "one", "f32")}, tmp_path, f"threads_{turned}")
-        for rows, cells in ((700, 33), (7, 600), (40_000, 3)):
-            random = rng(rows, turned)
-            src, other = (random.standard_normal((rows, cells)).astype(np.float32) for _ in range(2))
-            given = [np.asfortranarray(array) if turned else array for array in (src, other)]
-            gamma = random.standard_normal(cells).astype(np.float32)
-            made = [[one.tobytes() for one in module.both_ways(*given, gamma, threads=n)] for n in (1, 2, 3, 5)]
-            assert all(one == made[0] for one in made)
-            for found, wanted in zip(
-                module.both_ways(*given, gamma),
-                compute_steps(library.ops[0], [*given, gamma], {}).values(),
-                strict=True,
-            ):
-                assert np.allclose(found, wanted, rtol=1e-4, atol=1e-2)
+    library, module = package({"both.yaml": text("one", "one", "f32")}, tmp_path, f"threads_{turned}")
+    for rows, cells in ((700, 33), (7, 600), (40_000, 3)):
+        random = rng(rows, turned)
+        src, other = (random.standard_normal((rows, cells)).astype(np.float32) for _ in range(2))
+        given = [np.asfortranarray(array) if turned else array for array in (src, other)]
+        gamma = random.standard_normal(cells).astype(np.float32)
+        made = [[one.tobytes() for one in module.both_ways(*given, gamma, threads=n)] for n in (1, 2, 3, 5)]
+        assert all(one == made[0] for one in made)
+        for found, wanted in zip(
+            module.both_ways(*given, gamma),
+            compute_steps(library.ops[0], [*given, gamma], {}).values(),
+            strict=True,
+        ):
+            assert np.allclose(found, wanted, rtol=1e-4, atol=1e-2)
 
 
 def drawn(random: np.random.Generator, name: str) -> str:
@@ -123,21 +121,20 @@ semantics:
 def test_random_sums_both_ways_are_exact_for_every_number_of_threads(tmp_path: Path) -> None:
     random = rng("sums both ways 7")
     texts = {f"sums{number}.yaml": drawn(random, f"Sums{number}") for number in range(RANDOM)}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "random_blocks")
-        blocked = [
-            phase.own for op in library.ops for phase in staged(op).phases if block_of_tasks(staged(op).program, phase)
+    library, module = package(texts, tmp_path, "random_blocks")
+    blocked = [
+        phase.own for op in library.ops for phase in staged(op).phases if block_of_tasks(staged(op).program, phase)
+    ]
+    assert {*blocked} == {("n",)}, "tasks of one block of rows are shared by several threads"
+    for op, (rows, cells), turned in itertools.product(library.ops, SIZES, (False, True)):
+        given = [
+            random.integers(-2, 3, size).astype(np.float32) for size in ((rows, cells), (rows, cells), cells, rows)
         ]
-        assert {*blocked} == {("n",)}, "tasks of one block of rows are shared by several threads"
-        for op, (rows, cells), turned in itertools.product(library.ops, SIZES, (False, True)):
-            given = [
-                random.integers(-2, 3, size).astype(np.float32) for size in ((rows, cells), (rows, cells), cells, rows)
-            ]
-            given = [np.asfortranarray(array) if turned else array for array in given]
-            wanted = compute_steps(op, given, {})
-            for threads in (1, 3):
-                made = getattr(module, op.function)(*given, threads=threads)
-                for output, found in zip(op.outputs, made if isinstance(made, tuple) else (made,), strict=True):
-                    np.testing.assert_array_equal(
-                        found, wanted[output.name], err_msg=f"{op.function} {rows} x {cells} {turned}"
-                    )
+        given = [np.asfortranarray(array) if turned else array for array in given]
+        wanted = compute_steps(op, given, {})
+        for threads in (1, 3):
+            made = getattr(module, op.function)(*given, threads=threads)
+            for output, found in zip(op.outputs, made if isinstance(made, tuple) else (made,), strict=True):
+                np.testing.assert_array_equal(
+                    found, wanted[output.name], err_msg=f"{op.function} {rows} x {cells} {turned}"
+                )

@@ -29,7 +29,7 @@ SANITIZERS = (
 
 PATIENCE = 3600 if FULL else 300  # seconds; beside other work the full length takes a quarter of an hour
 
-pytestmark = [pytest.mark.hard, pytest.mark.usefixtures("isa", "quickly")]
+pytestmark = [pytest.mark.hard, pytest.mark.usefixtures("isa")]
 
 
 def sanitized(*command: Path) -> subprocess.CompletedProcess[str]:

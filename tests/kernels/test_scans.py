@@ -10,7 +10,7 @@ import pytest
 from opwright.derive.phases import staged
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
 
 SPECS, CALLS = (40, 30) if FULL else (4, 6)
@@ -76,17 +76,16 @@ def test_every_cell_has_what_the_cells_so_far_make(decays: bool, tmp_path: Path)
         for number, name in enumerate(names)
     }
     seen: Counter[str] = Counter()
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, f"scans_{decays}")
-        for op in library.ops:
-            (first, *_) = staged(op).phases
-            summed = any(part.where and len(part.letters) > 3 for part in first.parts)
-            other = decays and "scale" in texts[f"{op.op.lower()}.yaml"]  # a factor of its own for each term
-            assert other or not summed, "terms are added for each cell"
-            for isa in serving(module, op):
-                with instruction_set(module, isa):
-                    found = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
-                    assert found is None, f"{texts[f'{op.op.lower()}.yaml']}{isa}: {found}"
+    library, module = package(texts, tmp_path, f"scans_{decays}")
+    for op in library.ops:
+        (first, *_) = staged(op).phases
+        summed = any(part.where and len(part.letters) > 3 for part in first.parts)
+        other = decays and "scale" in texts[f"{op.op.lower()}.yaml"]  # a factor of its own for each term
+        assert other or not summed, "terms are added for each cell"
+        for isa in serving(module, op):
+            with instruction_set(module, isa):
+                found = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
+                assert found is None, f"{texts[f'{op.op.lower()}.yaml']}{isa}: {found}"
     assert all(seen[f"{name} legal"] >= CALLS for name in names)
 
 
@@ -117,9 +116,8 @@ semantics:
 
 
 def test_terms_may_be_what_others_so_far_make(tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        library, module = package({"furthest.yaml": FURTHEST}, tmp_path, "furthest")
-        assert first_disagreement(module, library.ops[0], rng("furthest"), 6, Counter()) is None
+    library, module = package({"furthest.yaml": FURTHEST}, tmp_path, "furthest")
+    assert first_disagreement(module, library.ops[0], rng("furthest"), 6, Counter()) is None
 
 
 def test_terms_may_lie_in_other_places_than_what_they_make(tmp_path: Path) -> None:
@@ -143,8 +141,7 @@ semantics:
     - {{do: "y[a, c] {operator} {read}", where: ["{guard}"]}}
 """
     seen: Counter[str] = Counter()
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "terms_elsewhere")
-        for op in library.ops:
-            found = first_disagreement(module, op, rng(op.op), 12, seen)
-            assert found is None, f"{texts[f'{op.op.lower()}.yaml']}: {found}"
+    library, module = package(texts, tmp_path, "terms_elsewhere")
+    for op in library.ops:
+        found = first_disagreement(module, op, rng(op.op), 12, seen)
+        assert found is None, f"{texts[f'{op.op.lower()}.yaml']}: {found}"

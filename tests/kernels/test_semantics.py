@@ -12,8 +12,6 @@ from opwright.language.source import SpecInvalid
 from opwright.oracle import interpret
 from support.package import edited, package, spec_texts, write_package
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 NORMAL_FORM = 'normal_form: {solve: x, big: dst, small: src, weights: "weights[g, small, big, k]", bias: bias}\n'
 RELATIONS = "relations:\n"
 FILE = "conv_transpose.yaml"

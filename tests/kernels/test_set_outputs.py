@@ -13,7 +13,7 @@ from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import agree
 
 SPECS, CALLS = (30, 20) if FULL else (6, 8)
@@ -103,9 +103,8 @@ semantics:
 def test_outputs_that_steps_only_set_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
     random = rng("set outputs", seed)
     texts = {f"set{number}.yaml": drawn(random, f"Set{number}") for number in range(SPECS)}
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, f"set_outputs_{seed}")
-        seen = agree(module, library.ops, CALLS, seed)
+    library, module = package(texts, tmp_path, f"set_outputs_{seed}")
+    seen = agree(module, library.ops, CALLS, seed)
     assert all(seen[f"{op.op} legal"] for op in library.ops)
 
 
@@ -150,20 +149,19 @@ semantics:
 
 def test_cells_inside_a_border_are_turned_by_squares_and_in_parts_of_them(tmp_path: Path) -> None:
     random = rng("border")
-    with quick_compiler(tmp_path):
-        library, module = package({"border.yaml": BORDER}, tmp_path, "border_package")
-        for isa in serving(module, library.op("Border")):
-            with instruction_set(module, isa):
-                for dtype in (np.float32, ml_dtypes.bfloat16, np.uint8, np.float64):
-                    for _ in range(8):
-                        n, c, h, w = (int(random.integers(1, most)) for most in (3, 50, 5, 50))
-                        x = random.integers(1, 200, (n, c, h, w)).astype(dtype)
-                        x = [x, x, x[..., ::-1], np.ascontiguousarray(x.T).T][int(random.integers(4))]
-                        room = np.full((n, h + 5, w + 2, c), 7, dtype)
-                        module.border(x, out=room[:, 1:-1], threads=int(random.integers(1, 4)))
-                        wanted = np.pad(x.transpose(0, 2, 3, 1), ((0, 0), (1, 2), (2, 0), (0, 0)))
-                        assert (room[:, 1:-1] == wanted).all(), (isa, dtype, x.shape, x.strides)
-                        assert (room[:, [0, -1]] == 7).all()
+    library, module = package({"border.yaml": BORDER}, tmp_path, "border_package")
+    for isa in serving(module, library.op("Border")):
+        with instruction_set(module, isa):
+            for dtype in (np.float32, ml_dtypes.bfloat16, np.uint8, np.float64):
+                for _ in range(8):
+                    n, c, h, w = (int(random.integers(1, most)) for most in (3, 50, 5, 50))
+                    x = random.integers(1, 200, (n, c, h, w)).astype(dtype)
+                    x = [x, x, x[..., ::-1], np.ascontiguousarray(x.T).T][int(random.integers(4))]
+                    room = np.full((n, h + 5, w + 2, c), 7, dtype)
+                    module.border(x, out=room[:, 1:-1], threads=int(random.integers(1, 4)))
+                    wanted = np.pad(x.transpose(0, 2, 3, 1), ((0, 0), (1, 2), (2, 0), (0, 0)))
+                    assert (room[:, 1:-1] == wanted).all(), (isa, dtype, x.shape, x.strides)
+                    assert (room[:, [0, -1]] == 7).all()
 
 
 DIAGONAL = """op: Diagonal
@@ -180,15 +178,14 @@ semantics:
 
 
 def test_a_letter_may_walk_two_axes_of_an_output(tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        _, module = package({"diagonal.yaml": DIAGONAL}, tmp_path, "diagonal")
-        for shape in ((2, 3), (1, 1), (0, 4), (3, 70)):
-            x = (np.arange(np.prod(shape)).reshape(shape) % 9 - 4).astype(ml_dtypes.bfloat16)
-            wanted = np.zeros((*shape, shape[1]), x.dtype)
-            wanted[:, range(shape[1]), range(shape[1])] = x
-            one, other = module.diagonal(x, threads=2)
-            assert np.array_equal(one, wanted)
-            assert np.array_equal(other, wanted[..., ::-1])
+    _, module = package({"diagonal.yaml": DIAGONAL}, tmp_path, "diagonal")
+    for shape in ((2, 3), (1, 1), (0, 4), (3, 70)):
+        x = (np.arange(np.prod(shape)).reshape(shape) % 9 - 4).astype(ml_dtypes.bfloat16)
+        wanted = np.zeros((*shape, shape[1]), x.dtype)
+        wanted[:, range(shape[1]), range(shape[1])] = x
+        one, other = module.diagonal(x, threads=2)
+        assert np.array_equal(one, wanted)
+        assert np.array_equal(other, wanted[..., ::-1])
 
 
 BEHIND = """op: Behind
@@ -206,8 +203,7 @@ semantics:
 
 def test_a_piece_between_others_may_have_no_cells(tmp_path: Path) -> None:
     """Steps were taken to write apart from each other because a third one was taken to write at least one cell."""
-    with quick_compiler(tmp_path):
-        library, module = package({"behind.yaml": BEHIND}, tmp_path, "behind_package")
-        for sizes in itertools.product((0, 1, 5), (0, 1, 2), (0, 1, 3)):
-            given = [np.arange(1, n + 1, dtype=np.float32) for n in (*sizes, sizes[0])]
-            assert (module.behind(*given) == compute_steps(library.ops[0], given, {})["y"]).all(), sizes
+    library, module = package({"behind.yaml": BEHIND}, tmp_path, "behind_package")
+    for sizes in itertools.product((0, 1, 5), (0, 1, 2), (0, 1, 3)):
+        given = [np.arange(1, n + 1, dtype=np.float32) for n in (*sizes, sizes[0])]
+        assert (module.behind(*given) == compute_steps(library.ops[0], given, {})["y"]).all(), sizes

@@ -13,7 +13,7 @@ from opwright.derive.phases import staged
 from opwright.language.library import Library
 from opwright.load import load_texts
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
 
 FIRST, LAST = ("N", "C", "H", "W"), ("N", "H", "W", "C")
@@ -119,8 +119,7 @@ def test_values_of_cells_under_weights_are_made_once(name: str) -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Library, object]]:
     folder: Path = tmp_path_factory.mktemp("shared")
-    with quick_compiler(folder):
-        yield package(TEXTS, folder, "shared_package")
+    yield package(TEXTS, folder, "shared_package")
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import opwright_kernels as ok
 import pytest
 from opwright.language.model import Op
 from opwright.load import load
 from support.draws import FULL, rng
-from support.spec_packages import quick_compiler
 from support.specs import FOLDER
 from support.step_verdicts import first_disagreement
 
@@ -22,8 +20,7 @@ ROWS = None if FULL else 1  # each row of data types has a kernel of its own to 
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        yield
+    yield
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.function)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from support.spec_packages import quick_compiler
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 F = torch.nn.functional
@@ -21,8 +19,7 @@ Torch = Callable[..., Any]
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with quick_compiler(Path(tmp_path_factory.mktemp("compiler"))):
-        yield
+    yield
 
 
 def real(*shape: int) -> Any:

@@ -13,8 +13,6 @@ from support.draws import rng
 from support.package import package
 from support.rulings import DTYPES
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 LINES = """op: FinishedLines
 revision: 1
 summary: Products with one row for all of theirs, one cell for each matrix, and another array beside them.

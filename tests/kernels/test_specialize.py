@@ -88,7 +88,6 @@ def test_random_shapes_give_the_same_bits_with_constants(solve: str, dtype: str,
     assert specialized > number / 2
 
 
-@pytest.mark.usefixtures("quickly")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_random_calls_give_the_same_bits_with_constants(op: str, dtype: str) -> None:
@@ -106,7 +105,6 @@ def test_random_calls_give_the_same_bits_with_constants(op: str, dtype: str) -> 
     assert compiled
 
 
-@pytest.mark.usefixtures("quickly")
 def test_random_calls_with_constants_give_what_the_rulings_give(isa: str) -> None:
     """On every instruction set a library for each text that takes constants, and all drawn calls that it serves.
 

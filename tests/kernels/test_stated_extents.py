@@ -10,7 +10,7 @@ from opwright.language import expr
 from opwright.language.evaluate import evaluate
 from support.draws import rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
 
 SPEC = """\
@@ -83,27 +83,25 @@ def test_memory_between_steps_has_the_cells_that_formulas_of_extents_say(tmp_pat
         f"shape{n}.yaml": SPEC.format(name=f"Shape{n}", first=first, second=second)
         for n, (first, second) in enumerate(pairs)
     }
-    with quick_compiler(tmp_path):
-        library, module = package(texts, tmp_path, "stated_extents")
-        for n, pair in enumerate(pairs):
-            x = np.zeros((3, 4, 5), np.float32)
-            sizes = {"B": 3, "T": 4, "K": 5, "S": 3}
-            first, second = (int(evaluate(expr.parse(text), sizes)) for text in pair)
-            plan = module.explain(f"shape{n}", x, step=3)
-            assert plan.shape == (first, 3, second), pair
-            columns = second if second >= 16 else 1  # of fewer ones each may be a task
-            assert plan.scratch_bytes >= 4 * first * 3 * columns, pair
-        for op in library.ops[:3]:
-            assert first_disagreement(module, op, rng("stated", op.op), 6, Counter()) is None
+    library, module = package(texts, tmp_path, "stated_extents")
+    for n, pair in enumerate(pairs):
+        x = np.zeros((3, 4, 5), np.float32)
+        sizes = {"B": 3, "T": 4, "K": 5, "S": 3}
+        first, second = (int(evaluate(expr.parse(text), sizes)) for text in pair)
+        plan = module.explain(f"shape{n}", x, step=3)
+        assert plan.shape == (first, 3, second), pair
+        columns = second if second >= 16 else 1  # of fewer ones each may be a task
+        assert plan.scratch_bytes >= 4 * first * 3 * columns, pair
+    for op in library.ops[:3]:
+        assert first_disagreement(module, op, rng("stated", op.op), 6, Counter()) is None
 
 
 def test_a_sum_that_is_stored_apart_from_an_output_of_any_order_has_its_own_memory(tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        library, module = package({"widened.yaml": UP}, tmp_path, "stated_widened")
-        op = library.op("Widened")
-        for isa in serving(module, op):
-            with instruction_set(module, isa):
-                assert first_disagreement(module, op, rng("widened", isa), 12, Counter()) is None, isa
-                x, w = np.ones((3, 8, 2), np.float32), np.ones((8, 33, 4), np.float32)
-                out = np.full((3, 33, 6), 77, np.float32)[::-1, :, ::-1]
-                assert (module.widened(x, w, out=out) == module.widened(x, w)).all(), isa
+    library, module = package({"widened.yaml": UP}, tmp_path, "stated_widened")
+    op = library.op("Widened")
+    for isa in serving(module, op):
+        with instruction_set(module, isa):
+            assert first_disagreement(module, op, rng("widened", isa), 12, Counter()) is None, isa
+            x, w = np.ones((3, 8, 2), np.float32), np.ones((8, 33, 4), np.float32)
+            out = np.full((3, 33, 6), 77, np.float32)[::-1, :, ::-1]
+            assert (module.widened(x, w, out=out) == module.widened(x, w)).all(), isa

@@ -13,7 +13,6 @@ from opwright.oracle.run_steps import compute_steps
 from support.draws import rng
 from support.package import package
 from support.reviewing import reviewed
-from support.spec_packages import quick_compiler
 from support.step_verdicts import first_disagreement
 
 # The gradient of an interpolation to the nearest cell, which takes the shape of what it returns as an input.
@@ -54,16 +53,15 @@ inputs:
 
 def test_an_input_states_the_shape_of_an_output_of_steps(tmp_path: Path) -> None:
     random = rng("stated inputs")
-    with quick_compiler(tmp_path):
-        library, module = package({"nearest_backward.yaml": NEAREST}, tmp_path, "nearest_backward_kernels")
-        (op,) = library.ops
-        assert first_disagreement(module, op, random, 20, Counter()) is None
-        array = random.integers(-3, 4, (2, 3, 5)).astype(np.float32)
-        for shape in ([2, 3, 2], np.array([2, 3, 7], np.int32)):
-            wanted = compute_steps(op, [array], {"src_shape": [*map(int, shape)]})["diff_src"]
-            np.testing.assert_array_equal(module.nearest_backward(array, src_shape=shape), wanted)
-        with pytest.raises(module.SpecError, match="src_shape"):
-            module.nearest_backward(array, src_shape=np.array([2, 3], np.int32))
+    library, module = package({"nearest_backward.yaml": NEAREST}, tmp_path, "nearest_backward_kernels")
+    (op,) = library.ops
+    assert first_disagreement(module, op, random, 20, Counter()) is None
+    array = random.integers(-3, 4, (2, 3, 5)).astype(np.float32)
+    for shape in ([2, 3, 2], np.array([2, 3, 7], np.int32)):
+        wanted = compute_steps(op, [array], {"src_shape": [*map(int, shape)]})["diff_src"]
+        np.testing.assert_array_equal(module.nearest_backward(array, src_shape=shape), wanted)
+    with pytest.raises(module.SpecError, match="src_shape"):
+        module.nearest_backward(array, src_shape=np.array([2, 3], np.int32))
 
 
 def test_the_input_and_a_list_say_the_same_to_a_review() -> None:

@@ -14,7 +14,6 @@ from opwright.emit.steps.kernels import step_unit
 from opwright.language.library import Library
 from opwright.oracle.run_steps import compute_steps
 from support.package import package
-from support.spec_packages import quick_compiler
 
 WINDOWS = """
 op: WindowSpread
@@ -63,8 +62,7 @@ Made = tuple[Library, ModuleType]
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     folder = tmp_path_factory.mktemp("fused")
-    with quick_compiler(folder):
-        yield package({"windows.yaml": WINDOWS}, folder, "fused_package")
+    yield package({"windows.yaml": WINDOWS}, folder, "fused_package")
 
 
 def test_steps_in_shared_loops_give_what_the_interpreter_gives(made: Made) -> None:

@@ -17,7 +17,6 @@ import opwright_kernels as kernels
 import pytest
 from support import functions
 from support.package import package
-from support.spec_packages import quick_compiler
 
 GROUPED = """
 op: Grouped
@@ -92,8 +91,7 @@ semantics:
 @pytest.fixture(scope="module")
 def grouped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     folder = tmp_path_factory.mktemp("grouped")
-    with quick_compiler(folder):
-        yield package({"grouped.yaml": GROUPED}, folder, "grouped_package")[1]
+    yield package({"grouped.yaml": GROUPED}, folder, "grouped_package")[1]
 
 
 def drawn(random: np.random.Generator, *shape: int) -> np.ndarray:
@@ -253,15 +251,13 @@ def test_lanes_do_not_go_along_a_letter_that_only_begins_or_copies_cells(isa: st
 
 def test_what_follows_sums_of_windows_goes_along_the_cells_of_what_it_makes(tmp_path: Path) -> None:
     """Of a causal depthwise filter, a sigmoid and a product, whose second step sees no tensor."""
-    with quick_compiler(tmp_path):
-        _, made = package({"causal.yaml": CAUSAL}, tmp_path, "causal_package")
+    _, made = package({"causal.yaml": CAUSAL}, tmp_path, "causal_package")
     x, w, p = (np.ones(shape, np.float32) for shape in ((2, 500, 192), (192, 4), (96, 192)))
     assert re.findall(r"lanes along (\w+):", str(made.explain("causal", x, w, p)))[1] == "c"
 
 
 def test_lanes_do_not_go_along_blocks_of_channels_that_become_planes(tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        _, made = package({"blocked.yaml": BLOCKED}, tmp_path, "blocked_package")
+    _, made = package({"blocked.yaml": BLOCKED}, tmp_path, "blocked_package")
     x = np.arange(2 * 3 * 37 * 16, dtype=np.float32).reshape(2, 3, 37, 16)
     assert re.findall(r"lanes along (\w+):", str(made.explain("blocked", x))) == ["p"]
     assert (made.blocked(x) == x.transpose(0, 1, 3, 2).reshape(2, 48, 37)).all()
@@ -296,8 +292,7 @@ semantics:
 
 def test_rows_of_few_cells_that_follow_one_another_are_summed_together(tmp_path: Path) -> None:
     """As those that lie apart are, or are too few; a cell that is no number is one of its lane alone."""
-    with quick_compiler(tmp_path):
-        _, made = package({"folded.yaml": FOLDED_ROWS}, tmp_path, "folded_package")
+    _, made = package({"folded.yaml": FOLDED_ROWS}, tmp_path, "folded_package")
     random = np.random.default_rng(8)
     for rows, more, cells in ((1, 1, 1), (3, 16, 1), (2, 700, 3), (70, 15, 5), (1, 37, 7), (2, 64, 16), (1, 300, 31)):
         for dtype in ("f4", ml_dtypes.bfloat16, "i1"):
@@ -339,8 +334,7 @@ semantics:
 
 def test_lanes_go_along_rows_whose_cells_lie_few_cells_apart(tmp_path: Path) -> None:
     """Where the last axis has too few cells; running sums are those of several such rows at once."""
-    with quick_compiler(tmp_path):
-        _, made = package({"middle.yaml": MIDDLE}, tmp_path, "middle_package")
+    _, made = package({"middle.yaml": MIDDLE}, tmp_path, "middle_package")
     for cells, after in ((37, 3), (16, 15), (130, 1), (7, 5), (40, 16), (600, 2), (1024, 1), (1025, 1)):
         x = np.random.default_rng(cells).integers(-2, 3, (9, cells, after)).astype(ml_dtypes.bfloat16)
         lanes = {*re.findall(r"lanes along (\w+):", str(made.explain("middle", x)))}
@@ -422,8 +416,7 @@ MIXED = [
 def wider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     folder = tmp_path_factory.mktemp("wider")
     rows = [{"a": a, "b": b, "y": y, "accumulate": "f64" if y == "f64" else "f32"} for a, b, y in MIXED]
-    with quick_compiler(folder):
-        yield package({"wider.yaml": WIDER.replace("ROWS", json.dumps(rows))}, folder, "wider_package")[1]
+    yield package({"wider.yaml": WIDER.replace("ROWS", json.dumps(rows))}, folder, "wider_package")[1]
 
 
 def test_lines_are_made_of_whole_vectors_of_the_narrowest_cells(wider: ModuleType) -> None:
@@ -472,22 +465,21 @@ def test_a_word_that_chooses_sums_chooses_what_follows_them_in_registers(
     tmp_path: Path, read: str, stored: bool
 ) -> None:
     """A step that reads them whatever the word is finds them in memory."""
-    with quick_compiler(tmp_path):
-        module = package({"chosen.yaml": CHOSEN.replace("READ", read)}, tmp_path, f"chosen_{int(stored)}")[1]
-        random = np.random.default_rng(13)
-        code = (Path(module.__file__).parent / "c" / "chosen_f32.c").read_text()
-        assert bool(re.search(r"cells_\[j_\] = .*total_row_", code)) == stored
-        for n, k, c in ((2, 3, 5), (1, 300, 33), (3, 129, 97), (1, 1, 1), (2, 7, 600), (1, 2, 4200), (0, 2, 3)):
-            for dtype in (np.float32, ml_dtypes.bfloat16):
-                src = random.integers(0, 3, (n, k, c)).astype(dtype)
-                sums = src.astype(np.float64).sum(1)
-                for how, wanted in (("first", src[:, 0]), ("sums", sums), ("doubled", 2 * sums)):
-                    given = np.asfortranarray(src) if random.integers(2) else src
-                    beside = (sums if how != "first" else 0 * sums) if stored else src[:, k - 1]
-                    for threads in (1, 3):
-                        found, other = module.chosen(given, how=how, threads=threads)
-                        assert (found == wanted.astype(dtype)).all(), (n, k, c, how)
-                        assert (other == beside.astype(dtype)).all(), (n, k, c, how)
+    module = package({"chosen.yaml": CHOSEN.replace("READ", read)}, tmp_path, f"chosen_{int(stored)}")[1]
+    random = np.random.default_rng(13)
+    code = (Path(module.__file__).parent / "c" / "chosen_f32.c").read_text()
+    assert bool(re.search(r"cells_\[j_\] = .*total_row_", code)) == stored
+    for n, k, c in ((2, 3, 5), (1, 300, 33), (3, 129, 97), (1, 1, 1), (2, 7, 600), (1, 2, 4200), (0, 2, 3)):
+        for dtype in (np.float32, ml_dtypes.bfloat16):
+            src = random.integers(0, 3, (n, k, c)).astype(dtype)
+            sums = src.astype(np.float64).sum(1)
+            for how, wanted in (("first", src[:, 0]), ("sums", sums), ("doubled", 2 * sums)):
+                given = np.asfortranarray(src) if random.integers(2) else src
+                beside = (sums if how != "first" else 0 * sums) if stored else src[:, k - 1]
+                for threads in (1, 3):
+                    found, other = module.chosen(given, how=how, threads=threads)
+                    assert (found == wanted.astype(dtype)).all(), (n, k, c, how)
+                    assert (other == beside.astype(dtype)).all(), (n, k, c, how)
 
 
 PAIRS = """
@@ -525,8 +517,7 @@ SIDES = [
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     folder = tmp_path_factory.mktemp("pairs")
-    with quick_compiler(folder):
-        yield package({"pairs.yaml": PAIRS}, folder, "pairs_package")[1]
+    yield package({"pairs.yaml": PAIRS}, folder, "pairs_package")[1]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])

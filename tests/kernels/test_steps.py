@@ -22,8 +22,6 @@ from support.compilers import INCLUDE
 from support.hand_calls import CALLS, Call, label, real, whole
 from support.package import package
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 SPECS = Path(__file__).parents[1] / "data" / "steps"
 F32, BF16 = np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2

@@ -18,7 +18,6 @@ from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.step_sample import samples
 from support.draws import FULL
 from support.package import package
-from support.spec_packages import quick_compiler
 
 FOLDER = Path(__file__).parents[2] / "spec" / "onednn_graph" / "gradients"
 DRAWN = np.random.default_rng(11)
@@ -73,8 +72,7 @@ def drawn(*shape: int) -> Any:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Library, ModuleType]]:
     folder = tmp_path_factory.mktemp("stretched")
-    with quick_compiler(folder):
-        yield package(TEXTS, folder, "stretched_package")
+    yield package(TEXTS, folder, "stretched_package")
 
 
 def cases() -> dict[str, list[tuple[Callable[..., Any], list[Any], dict[str, Any], dict[str, Any]]]]:

@@ -6,14 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import pytest
 from opwright.derive.phases import staged
 from support.draws import FULL, rng
 from support.package import package
 from support.random_strided_reads import draw
 from support.step_verdicts import first_disagreement
-
-pytestmark = pytest.mark.usefixtures("quickly")
 
 SPECS, CALLS = (80, 16) if FULL else (4, 8)
 # The scores of heads, by two letters of an axis that has more cells than these, and what the heads give, side by side.

@@ -15,7 +15,6 @@ from opwright.oracle.run_steps import compute_steps
 from support.draws import rng
 from support.package import package
 from support.rulings import DTYPES
-from support.spec_packages import quick_compiler
 
 # What is summed up, of rows and of columns; the last does not read what the others do.
 TERMS = {"x[r, c] * d[r, c]": "+=", "d[r, c] - w[c]": "+=", "x[r, c] + w[c]": "max=", "w[c] * m[r]": "+="}
@@ -90,8 +89,7 @@ def texts() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     folder = tmp_path_factory.mktemp("beside")
-    with quick_compiler(folder):
-        yield package(texts(), folder, "beside_package")
+    yield package(texts(), folder, "beside_package")
 
 
 def test_sums_in_one_pass_give_what_the_interpreter_gives(made: Made) -> None:

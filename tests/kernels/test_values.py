@@ -15,8 +15,6 @@ from opwright.derive.phases import staged
 from opwright.language.library import Library
 from support.package import package
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 BODY = """\
 op: {name}
 revision: 1

@@ -10,7 +10,7 @@ import pytest
 from opwright.derive.phases import staged
 from support.draws import rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 HEAD = """op: {name}
@@ -47,31 +47,28 @@ def shares(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("text", "wanted", "extents"), [(POOL, pooled, 4), (SHARES, shares, 2)])
 def test_lanes_along_letters_of_views_agree_with_numpy(text: str, wanted, extents: int, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    with quick_compiler(tmp_path):
-        library, module = package({"viewed.yaml": text}, tmp_path, f"viewed_{extents}")
-        op, random = library.ops[0], rng("views of letters", extents)
-        (phase,) = staged(op).phases
-        assert phase.views
-        call, along = getattr(module, op.function), set[str]()
-        for isa in serving(module, op):
-            with instruction_set(module, isa):
-                for _ in range(12):
-                    shape = [int(random.choice((3, 5, 17, 33))) for _ in range(extents)]
-                    order = random.permutation(extents)
-                    made = random.integers(-8, 8, [shape[axis] for axis in order]).astype(np.float32)
-                    x = made.transpose(np.argsort(order))
-                    expected = wanted(x)
-                    out = np.empty(expected[..., ::-1].T.shape, np.float32).T[..., ::-1] if random.integers(2) else None
-                    found = call(x, out=out, threads=int(random.integers(1, 3)))
-                    assert (found == expected).all(), (isa, shape, order)
-                    narrow = call(x.astype(BF16))
-                    assert (narrow.astype(np.float32) == expected.astype(BF16).astype(np.float32)).all()
-                    along |= {
-                        line.split(":")[0]
-                        for line in str(module.explain(op.function, x)).splitlines()
-                        if "lanes" in line
-                    }
-        assert len(along) > 1
+    library, module = package({"viewed.yaml": text}, tmp_path, f"viewed_{extents}")
+    op, random = library.ops[0], rng("views of letters", extents)
+    (phase,) = staged(op).phases
+    assert phase.views
+    call, along = getattr(module, op.function), set[str]()
+    for isa in serving(module, op):
+        with instruction_set(module, isa):
+            for _ in range(12):
+                shape = [int(random.choice((3, 5, 17, 33))) for _ in range(extents)]
+                order = random.permutation(extents)
+                made = random.integers(-8, 8, [shape[axis] for axis in order]).astype(np.float32)
+                x = made.transpose(np.argsort(order))
+                expected = wanted(x)
+                out = np.empty(expected[..., ::-1].T.shape, np.float32).T[..., ::-1] if random.integers(2) else None
+                found = call(x, out=out, threads=int(random.integers(1, 3)))
+                assert (found == expected).all(), (isa, shape, order)
+                narrow = call(x.astype(BF16))
+                assert (narrow.astype(np.float32) == expected.astype(BF16).astype(np.float32)).all()
+                along |= {
+                    line.split(":")[0] for line in str(module.explain(op.function, x)).splitlines() if "lanes" in line
+                }
+    assert len(along) > 1
     axes = np.zeros((3, 5, 33, 7)[:extents], np.float32)
     view = np.ascontiguousarray(np.moveaxis(axes, 1, -1))
     assert call(np.moveaxis(view, -1, 1)).strides[1] == 4

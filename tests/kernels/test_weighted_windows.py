@@ -13,7 +13,7 @@ from opwright.load import load_texts
 from opwright.oracle.validate import NUMPY
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler, serving
+from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
 
 WINDOWS = """op: WeightedWindows
@@ -63,13 +63,12 @@ def test_windows_of_several_weights_are_products(border: str, weights: str) -> N
 def test_windows_of_several_weights_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
     random, seen = rng("weighted", seed), Counter[str]()
     border, weights = list(BORDERS)[seed % len(BORDERS)], WEIGHTS[int(random.integers(len(WEIGHTS)))]
-    with quick_compiler(tmp_path):
-        given = {"windows.yaml": text(border, 1 + seed % 2, weights)}
-        library, module = package(given, tmp_path, f"weighted_{seed}")
-        for isa in serving(module, library.ops[0]):
-            with instruction_set(module, isa):
-                problem = first_disagreement(module, library.ops[0], rng(seed, isa), 20 if FULL else 8, seen)
-                assert problem is None, f"{isa}: {problem}"
+    given = {"windows.yaml": text(border, 1 + seed % 2, weights)}
+    library, module = package(given, tmp_path, f"weighted_{seed}")
+    for isa in serving(module, library.ops[0]):
+        with instruction_set(module, isa):
+            problem = first_disagreement(module, library.ops[0], rng(seed, isa), 20 if FULL else 8, seen)
+            assert problem is None, f"{isa}: {problem}"
 
 
 MEAN = """op: OuterMean
@@ -85,15 +84,14 @@ semantics: {ranges: {n: N, i: I, j: J}, steps: ["y[i, j] += VALUE"]}
 
 @pytest.mark.parametrize("value", ["a[n, i] * b[n, j] / N", "a[n, i] / N * b[n, j]", "a[n, i] * (b[n, j] / 2) / N"])
 def test_divisors_without_letters_divide_the_sums(value: str, tmp_path: Path) -> None:
-    with quick_compiler(tmp_path):
-        library, module = package({"mean.yaml": MEAN.replace("VALUE", value)}, tmp_path, f"mean_{abs(hash(value))}")
-        (product, finish) = staged(library.ops[0]).phases
-        assert product.contraction is not None
-        assert finish.finishes == product.contraction.target.tensor
-        for isa in serving(module, library.ops[0])[: None if FULL else 1]:
-            with instruction_set(module, isa):
-                problem = first_disagreement(module, library.ops[0], rng(isa, value), 6, Counter[str]())
-                assert problem is None, f"{isa}: {problem}"
+    library, module = package({"mean.yaml": MEAN.replace("VALUE", value)}, tmp_path, f"mean_{abs(hash(value))}")
+    (product, finish) = staged(library.ops[0]).phases
+    assert product.contraction is not None
+    assert finish.finishes == product.contraction.target.tensor
+    for isa in serving(module, library.ops[0])[: None if FULL else 1]:
+        with instruction_set(module, isa):
+            problem = first_disagreement(module, library.ops[0], rng(isa, value), 6, Counter[str]())
+            assert problem is None, f"{isa}: {problem}"
 
 
 LAST = """op: Blur
@@ -118,30 +116,29 @@ semantics:
 @pytest.mark.sweep
 def test_channels_that_share_their_weights_are_windows_of_their_own(tmp_path: Path) -> None:
     random = rng("shared weights")
-    with quick_compiler(tmp_path):
-        library, module = package({"blur.yaml": LAST}, tmp_path, "shared_weights")
-        for isa in serving(module, library.ops[0]):
-            with instruction_set(module, isa):
-                for n, h, w, c, taps, stride in (
-                    (2, 5, 7, 16, 3, 1),
-                    (1, 9, 4, 37, 2, 2),
-                    (3, 1, 6, 33, 4, 1),
-                    (1, 4, 4, 1, 3, 2),
-                ):
-                    for row in library.ops[0].dtypes:
-                        x, f = (
-                            random.integers(-3, 4, shape).astype(NUMPY[row[k]])
-                            for k, shape in (("x", (n, h, w, c)), ("f", (taps,)))
-                        )
-                        padded = np.pad(x.astype(np.float64), ((0, 0), (1, taps), (1, taps), (0, 0)))
-                        whole = sum(
-                            padded[:, u : u + h, v : v + w] * float(f[u]) * float(f[v])
-                            for u in range(taps)
-                            for v in range(taps)
-                        )
-                        found = module.blur(x, f, stride=stride)
-                        expected = whole[:, ::stride, ::stride].astype(np.float32).astype(NUMPY[row["y"]])
-                        assert (found == expected).all(), f"{isa} {row} {(n, h, w, c, taps, stride)}"
+    library, module = package({"blur.yaml": LAST}, tmp_path, "shared_weights")
+    for isa in serving(module, library.ops[0]):
+        with instruction_set(module, isa):
+            for n, h, w, c, taps, stride in (
+                (2, 5, 7, 16, 3, 1),
+                (1, 9, 4, 37, 2, 2),
+                (3, 1, 6, 33, 4, 1),
+                (1, 4, 4, 1, 3, 2),
+            ):
+                for row in library.ops[0].dtypes:
+                    x, f = (
+                        random.integers(-3, 4, shape).astype(NUMPY[row[k]])
+                        for k, shape in (("x", (n, h, w, c)), ("f", (taps,)))
+                    )
+                    padded = np.pad(x.astype(np.float64), ((0, 0), (1, taps), (1, taps), (0, 0)))
+                    whole = sum(
+                        padded[:, u : u + h, v : v + w] * float(f[u]) * float(f[v])
+                        for u in range(taps)
+                        for v in range(taps)
+                    )
+                    found = module.blur(x, f, stride=stride)
+                    expected = whole[:, ::stride, ::stride].astype(np.float32).astype(NUMPY[row["y"]])
+                    assert (found == expected).all(), f"{isa} {row} {(n, h, w, c, taps, stride)}"
 
 
 FILTERS = """op: Filters
@@ -180,12 +177,11 @@ def test_filters_of_one_channel_or_of_each_agree_with_the_interpreter(shared: bo
     """Calls have one channel or many, few taps or more than a row of registers, in both layouts."""
     given = FILTERS.replace("SHARED ", "" if shared else "C: C, ").replace("LETTER ", "" if shared else "c, ")
     seen, name = Counter[str](), f"filters_{shared}"
-    with quick_compiler(tmp_path):
-        library, module = package({"filters.yaml": given}, tmp_path, name)
-        for isa in serving(module, library.ops[0]):
-            with instruction_set(module, isa):
-                problem = first_disagreement(module, library.ops[0], rng(name, isa), 40 if FULL else 12, seen)
-                assert problem is None, f"{isa}: {problem}"
+    library, module = package({"filters.yaml": given}, tmp_path, name)
+    for isa in serving(module, library.ops[0]):
+        with instruction_set(module, isa):
+            problem = first_disagreement(module, library.ops[0], rng(name, isa), 40 if FULL else 12, seen)
+            assert problem is None, f"{isa}: {problem}"
 
 
 @pytest.mark.parametrize("layout", ["NCX", "NXC"])
@@ -223,17 +219,16 @@ semantics:
 @pytest.mark.sweep
 def test_filters_whose_taps_lie_in_another_order_are_read_as_they_lie(tmp_path: Path) -> None:
     random = rng("turned taps")
-    with quick_compiler(tmp_path):
-        library, module = package({"turned.yaml": TURNED}, tmp_path, "turned_taps")
-        for isa in serving(module, library.ops[0])[: None if FULL else 1]:
-            with instruction_set(module, isa):
-                for c, h, w, up, side, stride in ((1, 9, 9, 3, 3, 2), (3, 12, 40, 3, 2, 1), (17, 9, 7, 5, 3, 1)):
-                    for row in library.ops[0].dtypes:
-                        x, f = (
-                            random.integers(-3, 4, shape).astype(NUMPY[row[name]])
-                            for name, shape in (("x", (2, c, h, w)), ("f", (side, up, c)))
-                        )
-                        seen = np.lib.stride_tricks.sliding_window_view(x.astype(np.float32), (up, side), axis=(2, 3))
-                        whole = np.einsum("ncpquv,vuc->ncpq", seen[:, :, ::stride, ::stride], f.astype(np.float32))
-                        found = module.turned(x, f, stride=stride)
-                        assert (found == whole.astype(NUMPY[row["y"]])).all(), f"{isa} {row} {(c, h, w, up, side)}"
+    library, module = package({"turned.yaml": TURNED}, tmp_path, "turned_taps")
+    for isa in serving(module, library.ops[0])[: None if FULL else 1]:
+        with instruction_set(module, isa):
+            for c, h, w, up, side, stride in ((1, 9, 9, 3, 3, 2), (3, 12, 40, 3, 2, 1), (17, 9, 7, 5, 3, 1)):
+                for row in library.ops[0].dtypes:
+                    x, f = (
+                        random.integers(-3, 4, shape).astype(NUMPY[row[name]])
+                        for name, shape in (("x", (2, c, h, w)), ("f", (side, up, c)))
+                    )
+                    seen = np.lib.stride_tricks.sliding_window_view(x.astype(np.float32), (up, side), axis=(2, 3))
+                    whole = np.einsum("ncpquv,vuc->ncpq", seen[:, :, ::stride, ::stride], f.astype(np.float32))
+                    found = module.turned(x, f, stride=stride)
+                    assert (found == whole.astype(NUMPY[row["y"]])).all(), f"{isa} {row} {(c, h, w, up, side)}"

@@ -19,8 +19,6 @@ from support.package import package
 from support.random_contractions import DTYPES
 from support.random_convolutions import ROWS, SOLVED, Drawn
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 COUNT = 12 if FULL else 3
 FUSED = """op: FusedConvolution
 revision: 1

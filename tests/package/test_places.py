@@ -12,7 +12,7 @@ import pytest
 from opwright.language.model import Op
 from support.draws import rng
 from support.package import package
-from support.spec_packages import instruction_set, quick_compiler
+from support.spec_packages import instruction_set
 from support.step_verdicts import first_disagreement
 
 FORMULAS = Path(__file__).parents[1] / "data" / "formulas"
@@ -22,11 +22,10 @@ SRC = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Op, ModuleType]]:
     folder = tmp_path_factory.mktemp("places")
-    with quick_compiler(folder):
-        text = (FORMULAS / "two_reductions.yaml").read_text()
-        library, module = package({"two_reductions.yaml": text}, folder, "places")
-        with instruction_set(module, "portable"):
-            yield library.ops[0], module
+    text = (FORMULAS / "two_reductions.yaml").read_text()
+    library, module = package({"two_reductions.yaml": text}, folder, "places")
+    with instruction_set(module, "portable"):
+        yield library.ops[0], module
 
 
 def test_two_lists_never_name_the_same_axis(made: tuple[Op, ModuleType]) -> None:

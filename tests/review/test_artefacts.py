@@ -12,7 +12,6 @@ from opwright.language.source import SpecInvalid
 from opwright.review.evidence import ERROR
 from support import judged_edits, mutants, reviewing
 from support.draws import FULL, rng
-from support.spec_packages import quick_compiler
 
 SETS = 40 if FULL else 2  # of edits in a part
 EDITS = 6 if FULL else 3  # of a set
@@ -67,7 +66,7 @@ def test_kernels_of_both_sides_do_what_witnesses_say(seed: int, op: str, tmp_pat
     files = judged_edits.files()
     drawn = chance.choice(sorted(files.values()))
     name = files.get(op, drawn)
-    with reviewing.remembered(), judged_edits.quiet(), quick_compiler(tmp_path):
+    with reviewing.remembered(), judged_edits.quiet():
         for what, before, after in judged_edits.edits(name, 3, chance):
             try:
                 found = judged_edits.reviewed(before, after, run=True).findings

@@ -32,7 +32,6 @@ from support import (
 from support.draws import FULL
 from support.harmless_breaks import broken, broken_steps
 from support.random_specs import accepted, texts_of
-from support.spec_packages import quick_compiler
 
 EDITS = 4000 if FULL else 16
 STRUCTURES = 4000 if FULL else 40
@@ -108,7 +107,7 @@ def test_no_edit_of_steps_that_is_called_harmless_breaks_a_call(part: int):
 def test_kernels_agree_on_edits_that_are_called_harmless(part: int, kind: str, tmp_path: Path):
     """With each other and with what the interpreter says of either side."""
     wrong = []
-    with reviewing.remembered(), quick_compiler(tmp_path):
+    with reviewing.remembered():
         found = called_harmless(random.Random(part), kind)
         for edits, base, head, sides in itertools.islice(found, EXECUTED):
             wrong += [(edits, found) for found in harmless_breaks.different_kernels(sides, (base.pages, head.pages), 4)]

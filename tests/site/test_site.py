@@ -21,7 +21,6 @@ INSTALLS = re.compile(r"^pip install .*$", re.MULTILINE)  # the suite has what i
 PORTABLE = "-DOPWRIGHT_ISAS=portable"  # tests/c_library builds for all instruction sets
 
 
-@pytest.mark.usefixtures("quickly")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_blocks_of_a_page_run_in_their_order(page: Path, tmp_path: Path) -> None:
     python: list[str] = []
