@@ -17,9 +17,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 def one_library() -> Iterator[None]:
     """The specs are loaded once for a module, not once for each command."""
     from opwright import load
+    from opwright.trace import why
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load, "load", functools.cache(load.load))
+        patch.setattr(why, "load_with_gradients", functools.cache(load.load_with_gradients))
         yield
 
 

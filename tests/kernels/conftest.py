@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 
 import opwright_kernels
@@ -14,8 +15,9 @@ from support.draws import FULL, best_and_another
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Drops tests of a dtype on an instruction set that has no kernels for it: another one would serve the call.
 
-    Without OPWRIGHT_SWEEP=full a test is run on its best instruction set and another, drawn by its name, and without
-    what its mark `short` leaves out, which names dtypes by instruction set.
+    Without OPWRIGHT_SWEEP=full a test is run on its best instruction set and another, drawn by its name, without what
+    its mark `short` leaves out, which names dtypes by instruction set, and of its other parameters with so many
+    combinations that each value is among them.
     """
     kernels = {(variant.isa, variant.dtype) for variant in opwright_kernels.variants()}
     alike: dict[str, list[pytest.Item]] = {}  # tests that differ in their instruction sets, the best one last
@@ -33,8 +35,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             alike.setdefault(item.nodeid.replace(getattr(isa, "name", isa), "", 1), []).append(item)
     for name, (*others, best) in alike.items():
         kept |= {item.nodeid for item in best_and_another(name, [best, *others])}
+    if not FULL:
+        kept = _covering([item for item in items if item.nodeid in kept])
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = [item for item in items if item.nodeid in kept]
+
+
+def _covering(items: list[pytest.Item]) -> set[str]:
+    """So many of the items that each test has every value of its parameters, and every dtype on every instruction set.
+
+    Tests with the mark `whole` keep all combinations.
+    """
+    covered, kept = set[object](), set[str]()
+    for item in sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode())):
+        values = dict(item.callspec.params) if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        kernels = repr((values.pop("isa", None), values.pop("dtype", None)))
+        test = item.nodeid.partition("[")[0]
+        found = {(test, kernels), *((test, name, repr(value)) for name, value in values.items())}
+        if not found <= covered or item.get_closest_marker("whole"):
+            kept.add(item.nodeid)
+            covered |= found
+    return kept
 
 
 # A row none of whose features this CPU has belongs to another architecture: test_aarch64.py has an emulator for that.

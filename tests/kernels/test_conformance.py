@@ -62,6 +62,7 @@ def test_random_calls_give_what_the_rulings_give(drawn: Drawn) -> None:
     check(drawn.call)
 
 
+@pytest.mark.whole
 @every_dtype
 @every_op
 def test_random_calls_reach_every_kernel(op: str, dtype: str, isa: str) -> None:

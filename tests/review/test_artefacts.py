@@ -10,7 +10,7 @@ import pytest
 from opwright.derive.algebra.poly import NotPolynomial
 from opwright.language.source import SpecInvalid
 from opwright.review.evidence import ERROR
-from support import judged_edits, mutants, reviewing
+from support import judged_edits, mutants
 from support.draws import FULL, rng
 
 SETS = 40 if FULL else 2  # of edits in a part
@@ -25,7 +25,7 @@ REFUSED = (SpecInvalid, NotPolynomial)
 def test_no_edit_of_shared_entries_and_rows_of_pytorch_and_onnx_is_called_less_than_it_is(part: int):
     """Some of them with the proof of their effect, which also compares what headers declare."""
     wrong = []
-    with reviewing.remembered(), judged_edits.quiet():
+    with judged_edits.quiet():
         for turn in range(SETS):
             chance, draws = random.Random(seed := 1000 * part + turn), rng("tables", part, turn)
             name = chance.choice(sorted(judged_edits.files().values()))
@@ -45,7 +45,7 @@ def test_no_edit_of_shared_entries_and_rows_of_pytorch_and_onnx_is_called_less_t
 def test_no_edit_of_a_shipped_operation_is_called_less_than_it_is(part: int):
     """Both ways: what came may go."""
     wrong = []
-    with reviewing.remembered(), judged_edits.quiet():
+    with judged_edits.quiet():
         for turn in range(SETS):
             chance, draws = random.Random(seed := 1000 * part + turn), rng("judged", part, turn)
             name = chance.choice(sorted(judged_edits.files().values()))
@@ -66,7 +66,7 @@ def test_kernels_of_both_sides_do_what_witnesses_say(seed: int, op: str, tmp_pat
     files = judged_edits.files()
     drawn = chance.choice(sorted(files.values()))
     name = files.get(op, drawn)
-    with reviewing.remembered(), judged_edits.quiet():
+    with judged_edits.quiet():
         for what, before, after in judged_edits.edits(name, 3, chance):
             try:
                 found = judged_edits.reviewed(before, after, run=True).findings

@@ -39,14 +39,13 @@ def test_a_gradient_that_changes_comes_or_goes_is_found_and_moves_what_was_predi
     after: dict[str, str], rules: list[str]
 ):
     """Both ways. The last one becomes a function of the package."""
-    with reviewing.remembered():
-        for rule, sides in zip(rules, ((TEXTS, after), (after, TEXTS)), strict=True):
-            found = reviewing.reviewed(*sides)
-            reported = {finding.rule.id for finding in found.findings if finding.rule.area in ("op", "dtypes")}
-            assert rule in reported
-            assert found.impact.unpredicted == []
-            page = "docs/square_backward.md" in found.impact.observed.files
-            assert page == (after is AS_FUNCTION)
+    for rule, sides in zip(rules, ((TEXTS, after), (after, TEXTS)), strict=True):
+        found = reviewing.reviewed(*sides)
+        reported = {finding.rule.id for finding in found.findings if finding.rule.area in ("op", "dtypes")}
+        assert rule in reported
+        assert found.impact.unpredicted == []
+        page = "docs/square_backward.md" in found.impact.observed.files
+        assert page == (after is AS_FUNCTION)
 
 
 def test_a_gradient_that_does_not_follow_from_its_operation_makes_a_side_invalid():

@@ -70,16 +70,15 @@ def test_no_edit_of_a_formula_that_is_called_harmless_breaks_a_call(part: int):
 def test_no_edit_of_a_list_or_map_that_is_called_harmless_breaks_a_call(part: int):
     """Both ways: what came may go."""
     wrong = []
-    with reviewing.remembered():
-        for turn in range(0, STRUCTURES // PARTS, BATCH):
-            chance = random.Random(1000 * part + turn)
-            texts = chance.choice(chance.choice([SETS, STEPS]))
-            base = load_texts(texts)
-            for number, (edits, after) in enumerate(structure_edits.edits(texts, BATCH, chance), 1):
-                head = loaded(after)
-                for before, now in ((base, head), (head, base)):
-                    found = broken(before, now, number, CALLS) if before and now else ()
-                    wrong += [(part, turn, number, edits, call) for call in found]
+    for turn in range(0, STRUCTURES // PARTS, BATCH):
+        chance = random.Random(1000 * part + turn)
+        texts = chance.choice(chance.choice([SETS, STEPS]))
+        base = load_texts(texts)
+        for number, (edits, after) in enumerate(structure_edits.edits(texts, BATCH, chance), 1):
+            head = loaded(after)
+            for before, now in ((base, head), (head, base)):
+                found = broken(before, now, number, CALLS) if before and now else ()
+                wrong += [(part, turn, number, edits, call) for call in found]
     assert wrong == []
 
 
@@ -88,16 +87,15 @@ def test_no_edit_of_a_list_or_map_that_is_called_harmless_breaks_a_call(part: in
 def test_no_edit_of_steps_that_is_called_harmless_breaks_a_call(part: int):
     """Of shipped operations, of others, and of random ones; both ways."""
     wrong = []
-    with reviewing.remembered():
-        for turn in range(0, STEP_EDITS // PARTS, BATCH):
-            chance, rng = random.Random(seed := 1000 * part + turn), draws.rng("edits", part, turn)
-            texts = drawn(rng) if turn % (3 * BATCH) == BATCH else chance.choice([*step_edits.shipped(), *STEPS])
-            base = load_texts(texts)
-            for edits, after in step_edits.edits(texts, BATCH, chance):
-                head = loaded(after)
-                for before, now in ((base, head), (head, base)):
-                    found = broken_steps(before, now, rng, STEP_CALLS) if before and now else ()
-                    wrong += [(seed, edits, call) for call in found]
+    for turn in range(0, STEP_EDITS // PARTS, BATCH):
+        chance, rng = random.Random(seed := 1000 * part + turn), draws.rng("edits", part, turn)
+        texts = drawn(rng) if turn % (3 * BATCH) == BATCH else chance.choice([*step_edits.shipped(), *STEPS])
+        base = load_texts(texts)
+        for edits, after in step_edits.edits(texts, BATCH, chance):
+            head = loaded(after)
+            for before, now in ((base, head), (head, base)):
+                found = broken_steps(before, now, rng, STEP_CALLS) if before and now else ()
+                wrong += [(seed, edits, call) for call in found]
     assert wrong == []
 
 
@@ -107,10 +105,9 @@ def test_no_edit_of_steps_that_is_called_harmless_breaks_a_call(part: int):
 def test_kernels_agree_on_edits_that_are_called_harmless(part: int, kind: str, tmp_path: Path):
     """With each other and with what the interpreter says of either side."""
     wrong = []
-    with reviewing.remembered():
-        found = called_harmless(random.Random(part), kind)
-        for edits, base, head, sides in itertools.islice(found, EXECUTED):
-            wrong += [(edits, found) for found in harmless_breaks.different_kernels(sides, (base.pages, head.pages), 4)]
+    found = called_harmless(random.Random(part), kind)
+    for edits, base, head, sides in itertools.islice(found, EXECUTED):
+        wrong += [(edits, found) for found in harmless_breaks.different_kernels(sides, (base.pages, head.pages), 4)]
     assert wrong == []
 
 
@@ -138,13 +135,12 @@ def drawn(rng: np.random.Generator) -> dict[str, str]:
 @pytest.mark.parametrize("part", range(PARTS if FULL else 1))
 def test_what_edits_of_steps_move_is_what_was_predicted(part: int):
     wrong = []
-    with reviewing.remembered():
-        for turn in range(60 if FULL else 2):
-            chance = random.Random(1000 * part + turn)
-            texts = chance.choice([*step_edits.shipped(), *STEPS])
-            for edits, after in step_edits.edits(texts, 5 if FULL else 2, chance):
-                if loaded(after) and (moved := reviewing.reviewed(texts, after).impact.unpredicted):
-                    wrong.append((part, turn, edits, moved[:3]))
+    for turn in range(60 if FULL else 2):
+        chance = random.Random(1000 * part + turn)
+        texts = chance.choice([*step_edits.shipped(), *STEPS])
+        for edits, after in step_edits.edits(texts, 5 if FULL else 2, chance):
+            if loaded(after) and (moved := reviewing.reviewed(texts, after).impact.unpredicted):
+                wrong.append((part, turn, edits, moved[:3]))
     assert wrong == []
 
 
@@ -159,21 +155,19 @@ def test_edits_of_formulas_are_harmless_breaking_and_refused():
     texts = reviewing.specs()
     base = load_texts(texts)
     made = formula_edits.edits(texts, 24, random.Random(99))
-    with reviewing.remembered():
-        assert {judged(base, after) for _, after in made} == {"harmless", "breaking", "refused"}
+    assert {judged(base, after) for _, after in made} == {"harmless", "breaking", "refused"}
 
 
 def test_every_kind_of_edit_of_structure_is_taken_by_the_loader_somewhere():
     """Else the sweep would show less than it says."""
     taken, found = set[str](), Counter[str]()
     kinds = {change.__name__ for change in (*structure_edits.SINGLE, *structure_edits.JOINT)}
-    with reviewing.remembered():
-        for number, texts in enumerate(SETS * 12):
-            if taken == kinds:
-                break
-            base, chance = load_texts(texts), random.Random(number)
-            for edits, after in structure_edits.edits(texts, 12, chance, kinds - taken):
-                found[outcome := judged(base, after)] += 1
-                taken |= {edits} if outcome != "refused" else set()
+    for number, texts in enumerate(SETS * 12):
+        if taken == kinds:
+            break
+        base, chance = load_texts(texts), random.Random(number)
+        for edits, after in structure_edits.edits(texts, 12, chance, kinds - taken):
+            found[outcome := judged(base, after)] += 1
+            taken |= {edits} if outcome != "refused" else set()
     assert taken == kinds
     assert found.keys() == {"harmless", "breaking", "refused"}

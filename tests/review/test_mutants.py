@@ -1,7 +1,7 @@
 """Every small change of every field of every spec: refused by the loader, or found by exactly the rules that are expected.
 
 `mutants.txt` says what each kind of change is. Whatever is found, the prediction must hold: both sides are rendered, and
-the files whose tokens differ are the files that were predicted. A short run takes a mutant of each kind and field;
+the files whose tokens differ are the files that were predicted. A short run takes a mutant of each kind;
 OPWRIGHT_SWEEP=full takes them all.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections import defaultdict
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -28,7 +27,7 @@ from support.draws import FULL
 from support.mutants import Mutant
 
 REFUSED = "refused"
-PARTS = 16  # tests that the mutants are spread over, so that the workers of pytest-xdist share them
+PARTS = 8  # tests that the mutants are spread over, so that the workers of pytest-xdist share them
 COMMON = f"{reviewing.FOLDER}/_common.yaml"
 FORMULAS = {"value": "value-formula", "padding": "padding-rule", "shape": "shape-formula"}
 # Fields that no spec here has and that no single edit can put in, each with what would take it.
@@ -109,18 +108,11 @@ MUTANTS = every_mutant()
 
 
 def sample() -> list[Mutant]:
-    """A mutant of each kind and field, the same at every run.
-
-    An entry of _common.yaml, which changes all operations, is taken for a kind that no field of an operation has.
-    """
-    groups = defaultdict(list)
+    """A mutant of each kind, the same at every run; of operations, where they have one: _common.yaml changes them all."""
+    found: dict[Kind, Mutant] = {}
     for mutant in sorted(MUTANTS, key=lambda m: (m.file == COMMON, zlib.crc32(m.name.encode()))):
-        groups[kind(mutant), mutant.spot].append(mutant)
-    found = []
-    for (row, _), group in groups.items():
-        if group[0].file != COMMON or row.outcomes == (REFUSED,) or row not in map(kind, found):
-            found.append(group[0])
-    return sorted(found, key=lambda m: m.file)  # a worker that takes neighbours renders fewer bases
+        found.setdefault(kind(mutant), mutant)
+    return sorted(found.values(), key=lambda m: m.file)  # a worker that takes neighbours renders fewer bases
 
 
 CHOSEN = MUTANTS if FULL else sample()
@@ -225,13 +217,12 @@ def wrong(mutant: Mutant) -> str:
 @pytest.mark.sweep
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_mutant_is_refused_or_found_by_the_expected_rules_and_moves_what_was_predicted(part: int):
-    with reviewing.remembered():
-        found = [wrong(mutant) for mutant in CHOSEN[part * len(CHOSEN) // PARTS : (part + 1) * len(CHOSEN) // PARTS]]
+    found = [wrong(mutant) for mutant in CHOSEN[part * len(CHOSEN) // PARTS : (part + 1) * len(CHOSEN) // PARTS]]
     assert [sentence for sentence in found if sentence] == []
 
 
 def test_the_short_run_has_many_mutants_that_are_not_always_refused():
-    assert len([m for m in sample() if kind(m).outcomes != (REFUSED,)]) >= 150
+    assert len([m for m in sample() if kind(m).outcomes != (REFUSED,)]) >= 90
 
 
 def test_every_row_fits_a_mutant_and_is_made_of_rules():

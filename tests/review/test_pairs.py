@@ -31,16 +31,14 @@ def unpredicted(pair: pairs.Pair) -> list[str]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_what_two_edits_move_is_what_was_predicted(part: int):
     wrong = {}
-    with reviewing.remembered():
-        for seed in range(part, PAIRS, PARTS):
-            pair = pairs.pair(seed, SETS)
-            if found := unpredicted(pair):
-                wrong[seed, pair.names] = found[:3]
+    for seed in range(part, PAIRS, PARTS):
+        pair = pairs.pair(seed, SETS)
+        if found := unpredicted(pair):
+            wrong[seed, pair.names] = found[:3]
     assert wrong == {}
 
 
 @pytest.mark.parametrize("names", TOGETHER, ids=" and ".join)
 def test_edits_of_rows_words_and_files_move_together_what_was_predicted(names: tuple[str, str]):
-    with reviewing.remembered():
-        pair = pairs.chosen(names, SETS[-1] if "gone" in names else SETS[0])
-        assert unpredicted(pair) == []
+    pair = pairs.chosen(names, SETS[-1] if "gone" in names else SETS[0])
+    assert unpredicted(pair) == []

@@ -25,8 +25,8 @@ MEANING = reviewing.edited(SPECS, OP, INIT)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _remembered() -> Iterator[None]:
-    with reviewing.remembered(), reviewing.nothing_rendered():
+def _unrendered() -> Iterator[None]:
+    with reviewing.nothing_rendered():
         yield
 
 

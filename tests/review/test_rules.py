@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -173,12 +172,6 @@ def found(row: Row, *, back: bool = False) -> list[str]:
     before, after = sides(row)[:: -1 if back else 1]
     rules = [rule for rule in reviewing.unproven(before, after) if RULES[rule].area not in ("lint", "split", "c")]
     return [rule for rule in rules if rule != "op-revision-kept" or rule in row.fires]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _remembered() -> Iterator[None]:
-    with reviewing.remembered():
-        yield
 
 
 @pytest.mark.parametrize("row", rows(), ids=str)

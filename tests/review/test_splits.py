@@ -61,7 +61,7 @@ def spec(number: int) -> tuple[str, dict[str, str]]:
 @pytest.mark.hard
 def test_the_review_names_every_size_whose_ways_to_split_changed_and_no_other() -> None:
     wrong, seen = [], Counter[str]()
-    with reviewing.remembered(), judged_edits.quiet():
+    with judged_edits.quiet():
         for number in range(SPECS):
             name, texts = spec(number)
             data, chance = mutants.plain(texts[name]), random.Random(number)

@@ -28,3 +28,14 @@ def best_and_another(name: str, found: Sequence[T]) -> list[T]:
     """The first of some, which is the best, and another that is drawn by name; all of them in a full sweep."""
     best, *others = found
     return [best, *(others if FULL or not others else [others[int(rng(name).integers(len(others)))]])]
+
+
+def one_of(name: str, found: Sequence[T]) -> list[T]:
+    """One of some, drawn by name, and two times of three the first, which is the best; all of them in a full sweep."""
+    best, *others = found
+    random = rng("one of", name)
+    return (
+        [*found]
+        if FULL
+        else [best if not others or random.random() < 2 / 3 else others[int(random.integers(len(others)))]]
+    )

@@ -29,6 +29,9 @@ PACKAGE = ROOT / "generated" / "opwright_kernels"
 KERNELS = "c/conv_transpose_f32.c"
 
 
+pytestmark = pytest.mark.usefixtures("one_library")
+
+
 # The command.
 
 
