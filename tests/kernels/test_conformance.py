@@ -56,7 +56,7 @@ def _compiled_as_by_users(isa: str) -> Iterator[None]:
 # Against the witnesses
 
 
-@settings(quickly, max_examples=10_000 if FULL else 300)
+@settings(quickly, max_examples=10_000 if FULL else 200)
 @given(calls())
 def test_random_calls_give_what_the_rulings_give(drawn: Drawn) -> None:
     check(drawn.call)
@@ -313,7 +313,7 @@ def test_a_nan_of_the_smallest_payload_stays_nan(dtype: np.dtype[Any], bits: int
 @every_op
 def test_every_number_of_threads_gives_the_same_bits(op: str, dtype: str) -> None:
     random = rng("threads", op, dtype)
-    for _ in range(100):
+    for _ in range(1000 if FULL else 80):
         call = random_call(random, op, dtype, values="normal")
         alone = run(call, threads=1).tobytes()
         assert {run(call, threads=threads).tobytes() for threads in (1, 2, 3, 8)} == {alone}, describe(call)

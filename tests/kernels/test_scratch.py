@@ -11,7 +11,7 @@ import opwright_kernels as ok
 import pytest
 from opwright_kernels import _isa
 from support.calls import FAMILY, Rng
-from support.draws import rng
+from support.draws import FULL, rng
 from support.rulings import DTYPES, OPERATIONS
 
 from bench import shapes
@@ -98,7 +98,7 @@ def drawn(random: Rng) -> Sizes:
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_scratch_memory_stays_within_its_bound(op: str, dtype: str, isa: str) -> None:
     random, operation = rng("scratch", op, dtype, isa), OPERATIONS[op]
-    for _ in range(60):
+    for _ in range(600 if FULL else 60):
         sizes, threads = drawn(random), int(random.choice([1, 2, 3, 8, 64]))
         layout, weights_format = str(random.choice(["NCX", "NXC"])), str(random.choice(FAMILY[operation.transposed]))
         try:
