@@ -39,7 +39,7 @@ def test_kernels_and_the_interpreter_agree_on_calls_right_and_wrong(
     library, module = made
     op = library.op(name)
     seen: Counter[str] = Counter()
-    for isa in serving(module, op):
+    for isa in serving(module, op)[: None if FULL else 1]:
         with instruction_set(module, isa):
             problem = first_disagreement(module, op, rng(name, isa), CALLS, seen)
             assert problem is None, f"{isa}: {problem}"

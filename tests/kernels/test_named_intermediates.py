@@ -15,7 +15,7 @@ from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, serving
+from support.spec_packages import instruction_set, serving_one_of_many
 
 SPECS = 60 if FULL else 10
 LETTERS = {"n": "N", "j": "N", "k": "K", "l": "K", "c": "C", "m": "M"}
@@ -127,7 +127,7 @@ def test_intermediates_at_named_cells_are_those_of_the_interpreter(tmp_path: Pat
     }
     library, module = package(texts, tmp_path, f"named_intermediates_{kind}")
     for op in library.ops:
-        for isa in serving(module, op):
+        for isa in serving_one_of_many(module, op):
             with instruction_set(module, isa):
                 for extents in ((3, 8), (17, 40), (0, 2)):
                     sizes = {one: int(random.integers(*extents)) for one in "CKMN"}

@@ -16,7 +16,7 @@ from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, serving
+from support.spec_packages import instruction_set, serving_one_of_many
 from support.step_verdicts import first_disagreement
 
 SPECS, CALLS = (40, 20) if FULL else (4, 6)
@@ -144,7 +144,7 @@ def test_cells_that_indices_name_are_those_of_the_interpreter(tmp_path: Path) ->
     seen: Counter[str] = Counter()
     library, module = package(texts, tmp_path, "named_letters")
     for op in library.ops:
-        for isa in serving(module, op):
+        for isa in serving_one_of_many(module, op):
             with instruction_set(module, isa):
                 found = first_disagreement(module, op, rng(op.op, isa), CALLS, seen)
                 assert found is None, f"{texts[f'{op.op.lower()}.yaml']}{isa}: {found}"
@@ -192,7 +192,7 @@ def test_indices_may_be_any_numbers(tmp_path: Path, kind: str) -> None:
         called[f"Any{number}"] = reads
     library, module = package(texts, tmp_path, f"any_indices_{kind}")
     for op in library.ops:
-        for isa in serving(module, op):
+        for isa in serving_one_of_many(module, op):
             with instruction_set(module, isa):
                 for extents in ((3, 7), (17, 40), (0, 2)):
                     sizes = {one: int(random.integers(*extents)) for one in "cklmn"}

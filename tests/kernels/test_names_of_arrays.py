@@ -8,7 +8,7 @@ import numpy as np
 from opwright.oracle.run_steps import compute_steps
 from support.draws import rng
 from support.package import package
-from support.spec_packages import instruction_set, serving
+from support.spec_packages import instruction_set, serving_one_of_many
 
 NAMES = ("sums", "made", "same", "whole", "tile", "rest", "term", "pair", "shared", "lone")
 SPEC = """op: Two{title}
@@ -32,7 +32,7 @@ def test_an_array_may_have_the_name_of_a_variable_of_kernels(tmp_path: Path) -> 
     specs = {f"{name}.yaml": SPEC.format(name=name, title=name.title()) for name in NAMES}
     library, module = package(specs, tmp_path, "names_of_arrays")
     for op in library.ops:
-        for isa in serving(module, op):
+        for isa in serving_one_of_many(module, op):
             with instruction_set(module, isa):
                 draw = rng(op.op)
                 for rows, columns, taps in ((1, 1, 2), (5, 3, 4), (2, 1, 40), (3, 70, 3)):

@@ -10,7 +10,7 @@ import pytest
 from opwright.derive.rewrites.as_steps import as_steps
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import first_disagreement, instruction_set, serving
+from support.spec_packages import first_disagreement, instruction_set, serving_one_of_many
 
 COUNT, CALLS = (16, 16) if FULL else (6, 10)
 SPEC = """\
@@ -88,7 +88,7 @@ def test_what_one_assignment_reduces_gives_what_the_interpreter_gives(seed: int,
     bound = {op.op for op in library.ops if op.spatial_rank.max > 1 and "I - 1" in texts[f"{op.op.lower()}.yaml"]}
     assert {op.op for op in library.ops if not as_steps(op).stepped} == bound
     for op in library.ops:
-        for isa in serving(module, op):
+        for isa in serving_one_of_many(module, op):
             with instruction_set(module, isa):
                 problem = first_disagreement(module, op, rng(seed, isa, op.op), CALLS, seen)
                 assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"

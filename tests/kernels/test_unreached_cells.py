@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.draws import FULL, rng
 from support.package import package
-from support.spec_packages import instruction_set, serving
+from support.spec_packages import instruction_set, serving_one_of_many
 from support.step_verdicts import first_disagreement
 
 COUNT = 12 if FULL else 4
@@ -70,7 +70,7 @@ def test_cells_that_no_step_reaches_are_0(dtype: str, tmp_path: Path) -> None:
     texts = {f"apart{n}.yaml": drawn(random, f"Apart{n}", dtype) for n in range(COUNT)}
     library, module = package(texts, tmp_path, f"unreached_{dtype}")
     for op in library.ops:
-        for isa in serving(module, op):
+        for isa in serving_one_of_many(module, op):
             with instruction_set(module, isa):
                 problem = first_disagreement(module, op, rng(isa, op.op), 6, seen)
                 assert problem is None, f"{isa}: {problem}\n{texts[op.op.lower() + '.yaml']}"

@@ -20,7 +20,7 @@ from opwright.language import expr
 from opwright.language.model import Op
 from opwright.oracle import interpret
 
-from .draws import one_of
+from .draws import best_and_another, one_of
 from .spec_calls import Caller, Drawn, Rng
 
 # A compiler that takes the least time: what is tested here is whether values are right. It says of itself that it is
@@ -98,9 +98,21 @@ def instruction_set(module: ModuleType, name: str) -> Iterator[None]:
 
 
 def serving(module: ModuleType, op: Op) -> list[str]:
-    """The usable instruction sets that have kernels of an operation, the best one first; a short run has one of them."""
+    """The usable instruction sets that have kernels of an operation, the best one first.
+
+    A short run has that one and another, drawn for each operation.
+    """
+    return best_and_another(op.op, _serving(module, op))
+
+
+def serving_one_of_many(module: ModuleType, op: Op) -> list[str]:
+    """The same where several operations are drawn: a short run has one for each, mostly the best."""
+    return one_of(op.op, _serving(module, op))
+
+
+def _serving(module: ModuleType, op: Op) -> list[str]:
     served = {variant.isa for variant in module.variants(op.op)}
-    return one_of(op.op, [isa for isa in usable(module) if isa in served])
+    return [isa for isa in usable(module) if isa in served]
 
 
 def usable(module: ModuleType) -> list[str]:

@@ -15,7 +15,7 @@ from opwright.oracle.run_steps import compute_steps
 from opwright.oracle.validate import NUMPY
 
 from .draws import rng
-from .spec_packages import instruction_set, serving
+from .spec_packages import instruction_set, serving_one_of_many
 from .step_calls import Rng, StepCall, StepCaller
 
 SENTINEL = 77
@@ -145,13 +145,13 @@ def first_disagreement(
 
 
 def agree(module: ModuleType, ops: Iterable[Op], calls: int, *seed: object) -> Counter[str]:
-    """Package and interpreter say the same of random calls of operations, on the instruction sets that serve them.
+    """Package and interpreter say the same of random calls of operations, each on one of the sets that serve it.
 
     How many calls of each were legal, and how many refused.
     """
     seen = Counter[str]()
     for op in ops:
-        for isa in serving(module, op):
+        for isa in serving_one_of_many(module, op):
             with instruction_set(module, isa):
                 problem = first_disagreement(module, op, rng(*seed, isa, op.op), calls, seen)
             assert problem is None, f"{isa}: {problem}\n{_spec(module, op)}"
