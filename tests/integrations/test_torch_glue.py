@@ -166,11 +166,11 @@ def run(**environment: str) -> str:
 
 
 def test_python_serves_where_nothing_compiles_glue_and_the_report_says_so(tmp_path: Path) -> None:
-    script = tmp_path / "quick-cc"
-    script.write_text(
-        script.read_text().replace("\n", '\ncase "$*" in *glue.cpp*) echo no C++ here; exit 1;; esac\n', 1)
-    )
-    assert "no C++ here" in run(OPWRIGHT_CACHE_DIR=str(tmp_path / "cache"))
+    script = tmp_path / "cc"
+    without = '\ncase "$*" in *glue.cpp*) echo no C++ here; exit 1;; esac\nexec "$QUICK" "$@"\n'
+    script.write_text(f"#!/bin/sh{without}")
+    script.chmod(0o755)
+    assert "no C++ here" in run(CC=str(script), QUICK=os.environ["CC"], OPWRIGHT_CACHE_DIR=str(tmp_path / "cache"))
     assert run(OPWRIGHT_TORCH_GLUE="0") == "Python, as OPWRIGHT_TORCH_GLUE=0 says"
 
 

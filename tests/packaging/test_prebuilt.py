@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import opwright_kernels as ok
@@ -28,6 +29,14 @@ from support.specs import all_texts
 LENT = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
 SPECS = {"small": ("_common.yaml", "_sources.yaml", "round_to_even.yaml"), **({"all": None} if FULL else {})}
 LIMIT = 5  # calls of each operation and instruction set
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _modules() -> Iterator[None]:
+    """Wheels hold libraries in the mode that users get: modules of the stable ABI."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("OPWRIGHT_FFI", raising=False)
+        yield
 
 
 @pytest.fixture(scope="module", params=list(SPECS))
