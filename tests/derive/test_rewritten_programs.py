@@ -92,12 +92,13 @@ GROUPS = """op: Groups
 revision: 1
 summary: Sums of groups, whose cells are one axis.
 dims: {n_cells: N, g_cells: {symbol: G, min: 1}, p_cells: {symbol: P, min: 1}, e_cells: {symbol: E, min: 1}}
-inputs: [{name: x, dims: {N: N, I: G * E}}, {name: w, dims: {G: G, P: P, E: E}}, {name: v, dims: {O: G * P, E: E}}]
+inputs: [{name: x, dims: {N: N, I: G * E}}, {name: w, dims: {G: G, P: P, E: E}}, {name: v, dims: {O: G * P, E: E}},
+  {name: z, dims: {N: N, G: G, E: E}}]
 outputs: [{name: y, dims: {N: N, O: G * P}}]
-dtypes: [{x: f64, w: f64, v: f64, y: f64, accumulate: f64}]
+dtypes: [{x: f64, w: f64, v: f64, z: f64, y: f64, accumulate: f64}]
 semantics:
   ranges: {n: N, o: G * P, e: E}
-  steps: ["y[n, o] += x[n, INDEX] * v[o, e]", "y[n, o] = y[n, o] + w[0, 0, 0]"]
+  steps: ["y[n, o] += PRODUCT", "y[n, o] = y[n, o] + w[0, 0, 0] + x[n, 0] + z[n, 0, 0] + v[o, 0]"]
 """
 
 NAMING = """op: Naming
@@ -303,11 +304,21 @@ def test_a_sum_over_a_letter_has_all_of_its_terms_if_it_reads_one_digit(operator
 
 
 @pytest.mark.parametrize(
-    ("index", "groups"), [("floor(o / P) * E + e", True), ("e * G + floor(o / P)", True), ("floor(o / P) + e", False)]
+    ("product", "groups"),
+    [
+        ("x[n, floor(o / P) * E + e] * v[o, e]", True),
+        ("x[n, e * G + floor(o / P)] * v[o, e]", True),
+        ("x[n, floor(o / P) + e] * v[o, e]", False),
+        ("z[n, floor(o / P), e] * v[o, e]", True),
+        ("z[n, floor(o / P), e] * v[o - 1, e]", False),
+        ("z[n, floor(o / P), e] * x[n, o]", False),
+    ],
 )
-def test_a_letter_whose_quotient_counts_groups_is_two_and_sums_of_groups_are_products(index: str, groups: bool) -> None:
-    (op,) = load_texts({"groups.yaml": GROUPS.replace("INDEX", index)}).ops
-    judged(op, rng("groups", index), 30)
+def test_a_letter_whose_quotient_counts_groups_is_two_and_sums_of_groups_are_products(
+    product: str, groups: bool
+) -> None:
+    (op,) = load_texts({"groups.yaml": GROUPS.replace("PRODUCT", product)}).ops
+    judged(op, rng("groups", product), 30)
     found = staged(op)
     assert ("o" not in found.program.letters) == groups
     assert any(phase.contraction is not None and phase.contraction.dense for phase in found.phases) == groups
