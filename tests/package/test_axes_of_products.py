@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from opwright_kernels._contraction_shapes import Shape, Walk, shaped
+from opwright_kernels._contraction_shapes import Shape, Walk, beside, shaped
 
 ROUNDS = 400
 
@@ -91,3 +91,15 @@ def test_cells_that_lie_side_by_side_in_what_is_written_are_in_one_product_if_th
                 found += 1
                 assert 1 in (shape.rows.out, shape.columns.out), (walks, near)
     assert found > 100
+
+
+@pytest.mark.parametrize(
+    ("columns", "cells", "terms", "expected"),
+    [(1, 4, 60, True), (1, 3, 60, False), (9, 16, 60, False), (9, 64, 7, True)],
+)
+def test_loops_make_vectors_of_cells_beside_each_other(columns: int, cells: int, terms: int, expected: bool) -> None:
+    """Of `y[h, o, w] += x[h, k, w] * z[o, k, w]`: with one column, of few cells and many terms, too."""
+    rows, column = Walk(9, terms * cells, 0, columns * cells), Walk(columns, 0, terms * cells, cells)
+    found = shaped((rows, column, Walk(terms, cells, cells, 0), Walk(cells, 1, 1, 1)), (False, False, True, False))
+    assert found is not None
+    assert beside(found) == expected
