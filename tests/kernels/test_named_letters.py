@@ -104,6 +104,21 @@ def tensor(name: str, letters: list[str]) -> str:
     return f"{{name: {name}, dims: {{{', '.join(f'{one.upper()}: {one.upper()}' for one in letters)}}}}}"
 
 
+def lookup(step: str) -> str:
+    """A spec of one step, by what it reads and writes."""
+    output, *reads = ((name, letters.split(", ")) for name, letters in re.findall(r"\b(\w+)\[([\w, ]+)\]", step))
+    letters = [*dict.fromkeys(letter for _, found in (output, *reads) for letter in found)]
+    return LOOKUP.format(
+        sizes=", ".join(f"{letter}_cells: {letter.upper()}" for letter in letters),
+        inputs=", ".join(tensor(*read) for read in reads),
+        output=tensor(*output),
+        types=", ".join(f"{name}: {'s64' if name == 'at' else 'f32'}" for name, _ in reads),
+        ranges=", ".join(f"{letter}: {letter.upper()}" for letter in letters),
+        step=step,
+        kind="f32",
+    )
+
+
 @pytest.mark.parametrize(
     ("step", "products"),
     [
@@ -116,24 +131,27 @@ def tensor(name: str, letters: list[str]) -> str:
     ],
 )
 def test_conditions_that_name_a_letter_choose_its_cells(step: str, products: int) -> None:
-    output, *reads = ((name, letters.split(", ")) for name, letters in re.findall(r"\b(\w+)\[([\w, ]+)\]", step))
-    letters = [*dict.fromkeys(letter for _, found in (output, *reads) for letter in found)]
-
-    text = LOOKUP.format(
-        sizes=", ".join(f"{letter}_cells: {letter.upper()}" for letter in letters),
-        inputs=", ".join(tensor(*read) for read in reads),
-        output=tensor(*output),
-        types=", ".join(f"{name}: {'s64' if name == 'at' else 'f32'}" for name, _ in reads),
-        ranges=", ".join(f"{letter}: {letter.upper()}" for letter in letters),
-        step=step,
-        kind="f32",
-    )
-    (op,) = load_texts({"lookup.yaml": text}).ops
+    (op,) = load_texts({"lookup.yaml": lookup(step)}).ops
     found = staged(op)
     named = [part for part in found.program.parts if any(gathers(read) for read in (part.target, *part.reads))]
     assert len(named) == 1
     assert sum(phase.contraction is not None for phase in found.phases) == products
     assert "k" not in named[0].letters, "all terms are tried"
+
+
+@pytest.mark.parametrize(
+    ("step", "once"),
+    [
+        ("y[n, c] += select(at[n] == k, x[k, c], 0)", False),
+        ("y[n, c] += select(floor(at[n] * 0.5) == k, x[k, c], 0)", True),
+        ("y[n] += select(floor(at[n] * 0.5) == k, x[k], 0)", False),
+        ("y[k, c] += select(floor(at[n] * 0.5) == k, x[n, c], 0) * like[k]", True),
+    ],
+)
+def test_numbers_that_values_tell_are_computed_once_for_all_cells(step: str, once: bool) -> None:
+    (op,) = load_texts({"lookup.yaml": lookup(step)}).ops
+    told = [name for name in staged(op).program.integers if name.startswith("told_")]
+    assert bool(told) == once
 
 
 @pytest.mark.sweep

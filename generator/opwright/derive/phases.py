@@ -50,6 +50,7 @@ from .rewrites.scans import moves, run_alone, scanned
 from .rewrites.sharing import hoisted, shared
 from .rewrites.sides import on_sides
 from .rewrites.strips import in_strips
+from .rewrites.told_once import told_once
 from .rewrites.turning import turned
 from .rewrites.written_out import written_out
 from .rewrites.zero_points import separated
@@ -105,7 +106,7 @@ def staged(op: Op) -> Staged:
     outputs = [tensor.name for tensor in op.outputs]
     found = conditioned(indicated(copied(numbered(separated(op)))))
     found = unwound(in_digits(written_out(made_once(needed(found, outputs)), op)))
-    found = at_named(looked_up(picked(found, op), op))
+    found = told_once(at_named(looked_up(picked(found, op), op)))
     found = assigned(in_strips(in_components(summed_first(on_sides(framed(found, op), op)))), once)
     found = accumulating(outside(gaps_filled(found, outputs), outputs), outputs)
     found = scanned(bordered(respelled(found), op))

@@ -181,7 +181,7 @@ def _array(op: Op, array: Array, tensor: Tensor | None) -> ArrayView:
     dtype = ""
     if array.role == "list":
         dtype = {"f32": "float32", "s64": "int64"}[list_dtype(op, array.name)]
-    if array.name in program(op).integers:
+    if array.name in staged(op).program.integers:
         dtype = "int64"
     concatenates = any(tensor.joined for tensor in op.inputs)
     sizes = {x.name: x.extent.id for x in array.axes if concatenates and x.kind == "one" and isinstance(x.extent, Name)}
