@@ -11,6 +11,7 @@ enum {
     SERVED = 8,  // rows for which it pays to turn others
     KEPT = 256,  // cells of a lane that are kept
     FARTHER = 8, // distances of cells
+    CLOSE = 8,   // the same, less than which letters of views serve
     RUNS = 6,
     ALONG = 16,
 };
@@ -37,7 +38,7 @@ typedef struct planner {
 typedef struct candidate {
     const opw_lanes *lanes;
     int64_t extent;
-    bool near, crossed, turned, follows, beside, nearest;
+    bool near, close, crossed, turned, follows, beside, nearest;
     int64_t served, kept, apart;
 } candidate;
 
@@ -328,7 +329,8 @@ static bool beside(const planner *t, const opw_lanes *letter, const opw_pair *wa
 
 static candidate described(const planner *t, const opw_lanes *letter)
 {
-    candidate made = {.lanes = letter, .near = !letter->apart, .beside = true, .kept = cells_of(t, letter->kept)};
+    candidate made = {
+        .lanes = letter, .near = !letter->apart, .close = !letter->apart, .beside = true, .kept = cells_of(t, letter->kept)};
     const char *const alone[] = {letter->letter, NULL};
     const opw_extent own = opw_axis(&t->x->found.letters, letter->letter);
     bool any = false, ones = true;
@@ -342,6 +344,7 @@ static candidate described(const planner *t, const opw_lanes *letter)
             made.beside = beside(t, letter, walk, step, &extent) && made.beside;
             made.extent = extent > made.extent ? extent : made.extent;
             made.near = made.near && (step == 0 || step == 1);
+            made.close = made.close && 0 <= step && step < CLOSE;
             made.apart = apart > made.apart ? apart : made.apart;
         }
     }
@@ -360,7 +363,7 @@ static candidate described(const planner *t, const opw_lanes *letter)
 // Whether lanes may go along a letter in this call.
 static bool serves(const candidate *c)
 {
-    return c->beside && (!c->lanes->views || (c->near && c->extent >= ENOUGH));
+    return c->beside && (!c->lanes->views || (c->close && c->extent >= ENOUGH));
 }
 
 // Whether neighbours of all other letters that fill vectors lie FARTHER times as far apart.

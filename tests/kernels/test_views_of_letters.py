@@ -74,10 +74,10 @@ def test_lanes_along_letters_of_views_agree_with_numpy(text: str, wanted, extent
     assert call(np.moveaxis(view, -1, 1)).strides[1] == 4
 
 
-def test_lanes_of_views_serve_where_neighbours_lie_together() -> None:
+def test_lanes_of_views_serve_where_neighbours_lie_close() -> None:
     from opwright_kernels._schedules import Candidate, Lanes, chosen, nearest
 
     own, view = Lanes("q", True, ()), Lanes("c", True, (), views=True)
-    for steps, extent, taken in (((1, 1), 64, 1), ((1, 30), 64, 0), ((1, 1), 8, 0)):
+    for steps, extent, taken in (((1, 1), 64, 1), ((1, 7), 64, 1), ((1, 8), 64, 0), ((1, 30), 64, 0), ((1, 1), 8, 0)):
         candidates = [Candidate(own, 60, (30, 30), apart=30), Candidate(view, extent, steps, apart=max(steps))]
         assert chosen(nearest(candidates))[0] == taken
