@@ -57,6 +57,32 @@ INLINE void amx_configure(int64_t rows, int64_t below, int64_t units) {
         __asm__ volatile("ldtilecfg %0" ::"m"(shapes));
 }
 
+// The sums 0 and, beside it, 1, and below these 2 and 3: from memory, whose rows are `row` bytes apart,
+INLINE void amx_load_sums(const void *from, int64_t row, bool below, bool beside) {
+    const char *const first = from, *const second = first + AMX_ROWS * row;
+    AMX_LOAD(0, first, row);
+    if (beside)
+        AMX_LOAD(1, first + 4 * LANES, row);
+    if (below) {
+        AMX_LOAD(2, second, row);
+        if (beside)
+            AMX_LOAD(3, second + 4 * LANES, row);
+    }
+}
+
+// and back.
+INLINE void amx_store_sums(void *to, int64_t row, bool below, bool beside) {
+    char *const first = to, *const second = first + AMX_ROWS * row;
+    AMX_STORE(0, first, row);
+    if (beside)
+        AMX_STORE(1, first + 4 * LANES, row);
+    if (below) {
+        AMX_STORE(2, second, row);
+        if (beside)
+            AMX_STORE(3, second + 4 * LANES, row);
+    }
+}
+
 // Vectors of `units` units, fewer than a register has, `wide` of each side by side, and zeros behind them.
 INLINE void amx_fill(const real *from, int64_t step, int64_t units, int wide, real *to) {
     for (int64_t u = 0; u < AMX_UNITS; u++)

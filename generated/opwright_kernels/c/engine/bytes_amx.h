@@ -25,12 +25,7 @@ INLINE void amx_bytes(const operands *o, int32_t *to, int64_t to_row, int64_t ro
     const int32_t *const before = o->bias, *scalars = o->scalars, *vectors = o->vectors;
     const int64_t row = o->bias_row, pitch = o->scalar_row, units = o->runs->length;
     amx_configure(min(rows, AMX_ROWS), max(0, rows - AMX_ROWS), AMX_UNITS);
-    AMX_LOAD(0, before, row * 4);
-    AMX_LOAD(1, before + LANES, row * 4);
-    if (below) {
-        AMX_LOAD(2, before + AMX_ROWS * row, row * 4);
-        AMX_LOAD(3, before + AMX_ROWS * row + LANES, row * 4);
-    }
+    amx_load_sums(before, row * 4, below, true);
     for (int64_t u = 0; u < units; u += AMX_UNITS, scalars += AMX_UNITS, vectors += 2 * LANES * AMX_UNITS) {
         AMX_LOAD(4, scalars, pitch);
         AMX_LOAD(6, vectors, 2 * LANES * 4);
@@ -43,12 +38,7 @@ INLINE void amx_bytes(const operands *o, int32_t *to, int64_t to_row, int64_t ro
             AMX_DOT_BYTES(3, 5, 7);
         }
     }
-    AMX_STORE(0, to, to_row * 4);
-    AMX_STORE(1, to + LANES, to_row * 4);
-    if (below) {
-        AMX_STORE(2, to + AMX_ROWS * to_row, to_row * 4);
-        AMX_STORE(3, to + AMX_ROWS * to_row + LANES, to_row * 4);
-    }
+    amx_store_sums(to, to_row * 4, below, true);
 }
 
 #define OF_ROWS(BELOW, LEFT, RIGHT) amx_bytes(o, to, row, rows, BELOW, LEFT, RIGHT)

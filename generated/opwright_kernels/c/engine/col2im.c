@@ -136,7 +136,6 @@ typedef struct call {
     unit *packed;
     int64_t *positions;
     char *workers;
-    ivec turns[MAX_INTERLEAVED]; // lanes of the rows of output that are neighbours in memory
 } call;
 
 // Weights.
@@ -335,12 +334,12 @@ static void sum_row(const block *b, int64_t row_q, const phase *rows, sum_cell *
     const int64_t total = min(w->out, b->column1 * step) - b->column0 * step;
     out += b->column0 * step * s->out_x[2];
     if (channels_in_turns(s)) {
-        store_interleaved(b->sums, p->sum_line, step * s->lanes, c->turns, total * s->lanes, out);
+        store_interleaved(b->sums, p->sum_line, step * s->lanes, total * s->lanes, out);
         return;
     }
     for (int64_t l = 0; l < s->lanes; l++) {
         if (s->out_x[2] == 1) {
-            store_interleaved(b->sums + l * p->sum_line, s->lanes * p->sum_line, step, c->turns, total, out + l * s->out_c);
+            store_interleaved(b->sums + l * p->sum_line, s->lanes * p->sum_line, step, total, out + l * s->out_c);
             continue;
         }
         for (int64_t r = 0; r < step; r++)
@@ -447,8 +446,6 @@ static void multiply_first(opwright_solve solve, const opwright_problem *problem
     c.positions = scratch;
     c.packed = (unit *)(void *)((char *)scratch + p->positions_bytes);
     c.workers = (char *)c.packed + p->weights_bytes;
-    const int64_t rows = p->s.axes[2].out_step * (channels_in_turns(&p->s) ? p->s.lanes : 1);
-    list_turns(rows, c.turns);
     list_positions(&p->s, own.taps[2], 1, c.positions);
     opwright_run(team, pack_task, &c, own.G * p->s.lanes);
     opwright_run(team, task, &c, own.N * own.G * p->s.axes[0].out * p->row_blocks * p->column_blocks);

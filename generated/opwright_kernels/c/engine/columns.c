@@ -160,7 +160,6 @@ typedef struct call {
     float *biases;
     int64_t *positions;
     char *workers;
-    ivec turns[MAX_INTERLEAVED]; // lanes of the channels of a pixel, or of the phases of a row
 } call;
 
 // The start of a tap's weights in a row of scalars, and the distance of its channels. Along taps, those of one
@@ -517,7 +516,7 @@ static void rows_of_tile(const block *b, const phase *rows, int64_t row_q, const
     if (o.elements || p->in_turns)
         return;
     if (s->out_c == 1 && s->out_x[2] == mr && w->out_step == 1)
-        store_interleaved(buffer, pitch, mr, c->turns, count * mr, to);
+        store_interleaved(buffer, pitch, mr, count * mr, to);
     else
         finish(buffer, pitch, mr, count, to, q_step, row_step);
 }
@@ -535,7 +534,7 @@ static void row_in_turns(const block *b, const phase *rows, int64_t row_q, int64
             rows_of_tile(b, rows, row_q, &columns, pw, channel, mr, out, b->buffer + pw * mr * pitch);
     }
     for (int64_t m = 0; m < mr; m++)
-        store_interleaved(b->buffer + m * pitch, mr * pitch, w->out_step, c->turns,
+        store_interleaved(b->buffer + m * pitch, mr * pitch, w->out_step,
                           min(w->out, b->column1 * w->out_step) - begin, out + m * s->out_c + begin);
 }
 
@@ -716,7 +715,6 @@ static void solve_columns(opwright_solve solve, const opwright_problem *problem,
     for (int64_t l = 0; l < own.G * p->s.lanes; l++)
         vec_store(c.biases + l * LANES, vec_splat(bias ? elem_get(bias + l) : 0));
     list_positions(&p->s, own.taps[2], 1, c.positions);
-    list_turns(p->in_turns ? p->s.axes[2].out_step : p->s.lanes, c.turns);
     c.packed = p->in_place ? (const unit *)(const void *)weights : packed;
     if (!p->in_place)
         opwright_run(team, pack_task, &c, own.G * ceil_div(p->s.lanes, LANES));

@@ -117,18 +117,19 @@ INLINE units few_load_part(const opwright_contraction *q, const elem *p, int64_t
 #endif
 #include "contraction_few_lanes.h"
 
-// The functions for a number of rows.
-#define FEW(ROWS)                                                                                                      \
-    static void few_beside_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const real *left,  \
-                                  real *sums) {                                                                       \
-        few_beside(q, right, count, left, sums, ROWS);                                                                 \
+// Of any number of rows.
+static void few_columns_beside(const opwright_contraction *q, const elem *right, int64_t count, const real *left, real *sums) {
+    switch (q->rows) { // a literal
+    case 1: few_beside(q, right, count, left, sums, 1); return;
+    case 2: few_beside(q, right, count, left, sums, 2); return;
+    case 3: few_beside(q, right, count, left, sums, 3); return;
+    case 4: few_beside(q, right, count, left, sums, 4); return;
+    case 5: few_beside(q, right, count, left, sums, 5); return;
+    case 6: few_beside(q, right, count, left, sums, 6); return;
+    case 7: few_beside(q, right, count, left, sums, 7); return;
+    case 8: few_beside(q, right, count, left, sums, 8); return;
     }
-FEW(1) FEW(2) FEW(3) FEW(4)
-FEW(5) FEW(6) FEW(7) FEW(8)
-
-typedef void few_beside_function(const opwright_contraction *, const elem *right, int64_t count, const real *left, real *sums);
-static few_beside_function *const FEW_BESIDE[] = {0, few_beside_1, few_beside_2, few_beside_3, few_beside_4,
-                                           few_beside_5, few_beside_6, few_beside_7, few_beside_8};
+}
 
 // The terms of a row of left, and a vector of zeros.
 static void few_row(const opwright_contraction *q, const elem *from, unit *to) {
@@ -176,7 +177,7 @@ static void few_task(const void *context, int64_t task, int64_t worker) {
         if (beside) {
             for (int64_t r = 0; r < q->rows; r++)
                 clear(sums + r * FEW_COLUMNS, round_up(count, LANES));
-            FEW_BESIDE[q->rows](q, right, count, terms, sums);
+            few_columns_beside(q, right, count, terms, sums);
         } else
             few_laned_rows(q, right, count, rows, pitch, sums, q->rows);
         put_rows(q, &f->out, out_at_ + n * q->out_column, sums, FEW_COLUMNS, q->rows, count, worker);

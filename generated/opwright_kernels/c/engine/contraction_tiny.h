@@ -60,25 +60,24 @@ INLINE void tiny_tile(const opwright_contraction *q, const elem *left, const ele
         sums[i] = sum[i];
 }
 
-#define TINY(ROWS, VECTORS)                                                                                            \
-    static void tiny_##ROWS##_##VECTORS(const opwright_contraction *q, const elem *left, const elem *right,            \
-                                        int64_t count, vec *sums) {                                                    \
-        tiny_tile(q, left, right, count, sums, ROWS, VECTORS);                                                         \
-    }
-TINY(1, 1) TINY(2, 1) TINY(3, 1) TINY(4, 1)
-TINY(1, 2) TINY(2, 2)
+// Of up to TINY_ROWS vectors of sums.
+static void tiny_rows(const opwright_contraction *q, const elem *left, const elem *right, int64_t count, vec *sums, int64_t rows, int64_t vectors) {
+    switch (rows) { // literals
+    case 1: vectors == 1 ? tiny_tile(q, left, right, count, sums, 1, 1) : tiny_tile(q, left, right, count, sums, 1, 2); return;
+    case 2: vectors == 1 ? tiny_tile(q, left, right, count, sums, 2, 1) : tiny_tile(q, left, right, count, sums, 2, 2); return;
 #if VECTOR_BYTES == 64
-TINY(5, 1) TINY(6, 1) TINY(7, 1) TINY(8, 1)
-TINY(3, 2) TINY(4, 2)
-#endif
-
-typedef void tiny_function(const opwright_contraction *q, const elem *left, const elem *right, int64_t count, vec *sums);
-#if VECTOR_BYTES == 64
-static tiny_function *const TINY_TILES[2][9] = {{0, tiny_1_1, tiny_2_1, tiny_3_1, tiny_4_1, tiny_5_1, tiny_6_1, tiny_7_1, tiny_8_1},
-                                                {0, tiny_1_2, tiny_2_2, tiny_3_2, tiny_4_2}};
+    case 3: vectors == 1 ? tiny_tile(q, left, right, count, sums, 3, 1) : tiny_tile(q, left, right, count, sums, 3, 2); return;
+    case 4: vectors == 1 ? tiny_tile(q, left, right, count, sums, 4, 1) : tiny_tile(q, left, right, count, sums, 4, 2); return;
+    case 5: tiny_tile(q, left, right, count, sums, 5, 1); return;
+    case 6: tiny_tile(q, left, right, count, sums, 6, 1); return;
+    case 7: tiny_tile(q, left, right, count, sums, 7, 1); return;
+    case 8: tiny_tile(q, left, right, count, sums, 8, 1); return;
 #else
-static tiny_function *const TINY_TILES[2][5] = {{0, tiny_1_1, tiny_2_1, tiny_3_1, tiny_4_1}, {0, tiny_1_2, tiny_2_2}};
+    case 3: tiny_tile(q, left, right, count, sums, 3, 1); return;
+    case 4: tiny_tile(q, left, right, count, sums, 4, 1); return;
 #endif
+    }
+}
 
 // The sums of one product: to out, or row by row to `together` if they are to be finished.
 static void tiny_product(const tiny *p, const elem *left, const elem *right, char *out, real *together) {
@@ -89,7 +88,7 @@ static void tiny_product(const tiny *p, const elem *left, const elem *right, cha
         for (int64_t m = 0, rows; m < q->rows; m += rows) {
             vec sums[TINY_ROWS];
             rows = min(most, q->rows - m);
-            TINY_TILES[vectors - 1][rows](q, left + m * q->left_row, right + n, count, sums);
+            tiny_rows(q, left + m * q->left_row, right + n, count, sums, rows, vectors);
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t v = 0; v < vectors; v++) {
                     const int64_t at = n + v * LANES;

@@ -43,38 +43,19 @@ INLINE void amx_multiply_rest(const uint32_t *scalars, int64_t row, const uint32
     amx_multiply(left, AMX_UNITS * 4, right, wide * LANES, below, beside);
 }
 
-// The registers of sums: `sums` if these have begun, else 0,
-INLINE void amx_begin(const operands *o, bool below, bool beside, const float *sums) {
-    const int64_t pitch = AMX_BLOCK * LANES;
-    if (o->begun) {
-        AMX_LOAD(0, sums, pitch * 4);
-        if (beside)
-            AMX_LOAD(1, sums + LANES, pitch * 4);
-        if (below) {
-            AMX_LOAD(2, sums + AMX_ROWS * pitch, pitch * 4);
-            if (beside)
-                AMX_LOAD(3, sums + AMX_ROWS * pitch + LANES, pitch * 4);
-        }
-    } else {
-        AMX_CLEAR(0);
-        AMX_CLEAR(1);
-        if (below) {
-            AMX_CLEAR(2);
-            AMX_CLEAR(3);
-        }
-    }
-}
+enum { AMX_SUMS_ROW = AMX_BLOCK * LANES * 4 }; // bytes from a row of sums of a block to the next
 
-// and back.
-INLINE void amx_end(bool below, bool beside, float *sums) {
-    const int64_t pitch = AMX_BLOCK * LANES;
-    AMX_STORE(0, sums, pitch * 4);
-    if (beside)
-        AMX_STORE(1, sums + LANES, pitch * 4);
+// The registers of sums: `sums` if these have begun, else 0.
+INLINE void amx_begin(const operands *o, bool below, bool beside, const float *sums) {
+    if (o->begun) {
+        amx_load_sums(sums, AMX_SUMS_ROW, below, beside);
+        return;
+    }
+    AMX_CLEAR(0);
+    AMX_CLEAR(1);
     if (below) {
-        AMX_STORE(2, sums + AMX_ROWS * pitch, pitch * 4);
-        if (beside)
-            AMX_STORE(3, sums + AMX_ROWS * pitch + LANES, pitch * 4);
+        AMX_CLEAR(2);
+        AMX_CLEAR(3);
     }
 }
 
@@ -90,7 +71,7 @@ INLINE void amx_sums(const operands *o, int64_t vector, int rows, bool below, bo
         if (left > 0)
             amx_multiply_rest(s, row, v, step, left, rows, below, beside);
     }
-    amx_end(below, beside, sums);
+    amx_store_sums(sums, AMX_SUMS_ROW, below, beside);
 }
 
 // `rows` rows of `wide` vectors of sums, to the output. Two vectors of elements are a line, which is stored at once: 4096x64x64

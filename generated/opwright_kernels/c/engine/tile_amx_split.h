@@ -42,7 +42,7 @@ INLINE void amx_sums_of_parts(const operands *o, int64_t vector, int rows, int p
             }
         }
     }
-    amx_end(below, beside, sums);
+    amx_store_sums(sums, AMX_SUMS_ROW, below, beside);
 }
 
 INLINE void amx_sums_of_all(const operands *o, int64_t vector, int rows, int parts, int wide, float *sums) {

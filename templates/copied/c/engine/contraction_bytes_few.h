@@ -148,14 +148,20 @@ INLINE ivec few_load_part(const opwright_contraction *q, const uint8_t *from, in
 }
 #include "contraction_few_lanes.h"
 
-typedef void few_function(const few *, const uint8_t *right, int64_t count, const int32_t *left, int32_t *sums);
-#define FEW(ROWS)                                                                                                      \
-    static void few_beside_##ROWS(const few *f, const uint8_t *right, int64_t count, const int32_t *left, int32_t *sums) { \
-        few_beside(f, right, count, left, sums, ROWS);                                                                 \
+// Of any number of rows.
+static void few_columns_beside(const few *f, const uint8_t *right, int64_t count, const int32_t *left, int32_t *sums) {
+    switch (f->rows) { // a literal
+    case 1: few_beside(f, right, count, left, sums, 1); return;
+    case 2: few_beside(f, right, count, left, sums, 2); return;
+    case 3: few_beside(f, right, count, left, sums, 3); return;
+    case 4: few_beside(f, right, count, left, sums, 4); return;
+    case 5: few_beside(f, right, count, left, sums, 5); return;
+    case 6: few_beside(f, right, count, left, sums, 6); return;
+    case 7: few_beside(f, right, count, left, sums, 7); return;
+    case 8: few_beside(f, right, count, left, sums, 8); return;
+    case 9: few_beside(f, right, count, left, sums, 9); return;
     }
-FEW(1) FEW(2) FEW(3) FEW(4) FEW(5) FEW(6) FEW(7) FEW(8) FEW(9)
-static few_function *const FEW_BESIDE[] = {0, few_beside_1, few_beside_2, few_beside_3, few_beside_4,
-                                           few_beside_5, few_beside_6, few_beside_7, few_beside_8, few_beside_9};
+}
 
 // Corrects and stores the sums of columns [n, n + count).
 static void few_put(const few *f, int64_t at, int64_t n, int64_t count, int32_t *sums, const int32_t *off, int64_t worker) {
@@ -187,7 +193,7 @@ static void few_task(const void *context, int64_t task, int64_t worker) {
         const uint8_t *const right = f->right + right_at + n * q->right_column;
         if (q->right_column == 1) {
             memset(sums, 0, (size_t)(f->rows * FEW_COLUMNS) * sizeof *sums);
-            FEW_BESIDE[f->rows](f, right, count, left, sums);
+            few_columns_beside(f, right, count, left, sums);
         } else
             few_laned_rows(q, right, count, left, f->pitch, sums, f->rows);
         few_put(f, out_at_, n, count, sums, off, worker);

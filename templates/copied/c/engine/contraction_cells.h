@@ -7,7 +7,7 @@
 #include "problem.h"
 #include "tile.h"
 #if !defined(OPWRIGHT_BYTES)
-#include "lines.h"
+#include "units.h"
 #endif
 
 enum {

@@ -93,23 +93,25 @@ INLINE void few_laned(const opwright_contraction *q, const elem *right, int64_t 
         few_group(q, right + n * q->right_column, 1, left, pitch, sums + n, rows);
 }
 
-#define LANED(ROWS)                                                                                                    \
-    static void few_laned_##ROWS(const opwright_contraction *q, const elem *right, int64_t count, const unit *left,    \
-                                 int64_t pitch, real *sums) {                                                          \
-        few_laned(q, right, count, left, pitch, sums, ROWS);                                                           \
+// Of any number of rows that share their columns.
+static void few_laned_sharing(const opwright_contraction *q, const elem *right, int64_t count, const unit *left, int64_t pitch, real *sums,
+                              int64_t rows) {
+    switch (rows) { // a literal
+    case 1: few_laned(q, right, count, left, pitch, sums, 1); return;
+    case 2: few_laned(q, right, count, left, pitch, sums, 2); return;
+    case 3: few_laned(q, right, count, left, pitch, sums, 3); return;
+    case 4: few_laned(q, right, count, left, pitch, sums, 4); return;
     }
-LANED(1) LANED(2) LANED(3) LANED(4)
+}
 
 // `rows` rows of left, `each` of which share the loads of right.
 static void few_laned_rows(const opwright_contraction *q, const elem *right, int64_t count, const unit *left, int64_t pitch, real *sums,
                            int64_t rows) {
-    typedef void function(const opwright_contraction *, const elem *right, int64_t count, const unit *left, int64_t pitch, real *sums);
-    static function *const of_rows[] = {0, few_laned_1, few_laned_2, few_laned_3, few_laned_4};
     const int64_t each = rows <= FEW_SHARING ? count : FEW_SHARING;
     for (int64_t c = 0; c < count; c += each)
         for (int64_t r = 0; r < rows; r += FEW_SHARING)
-            of_rows[min(FEW_SHARING, rows - r)](q, right + c * q->right_column, min(each, count - c), left + r * pitch, pitch,
-                                                sums + r * FEW_COLUMNS + c);
+            few_laned_sharing(q, right + c * q->right_column, min(each, count - c), left + r * pitch, pitch,
+                              sums + r * FEW_COLUMNS + c, min(FEW_SHARING, rows - r));
 }
 
 #endif

@@ -71,27 +71,23 @@ INLINE void laned_tile(const real *left, const real *right, int64_t terms, bool 
             vec_store(sums + (r * LANED_COLUMNS + c) * LANES, sum[r][c]);
 }
 
-// The functions for a number of rows; the rest of columns one by one.
-#define LANED_OF(ROWS)                                                                                                 \
-    static void laned_rows_##ROWS(const real *left, const real *right, int64_t terms, bool first, real *sums,       \
-                                  int64_t columns) {                                                                   \
-        int64_t c = 0;                                                                                                 \
-        for (; c + LANED_TILE <= columns; c += LANED_TILE)                                                             \
-            laned_tile(left, right + c * LANES, terms, first, sums + c * LANES, ROWS, LANED_TILE);                     \
-        for (; c < columns; c++)                                                                                       \
-            laned_tile(left, right + c * LANES, terms, first, sums + c * LANES, ROWS, 1);                              \
-    }
-LANED_OF(1) LANED_OF(2) LANED_OF(3)
-#if VECTOR_BYTES != 32
-LANED_OF(4)
-#endif
+// The rest of columns one by one.
+INLINE void laned_rows(const real *left, const real *right, int64_t terms, bool first, real *sums, int64_t columns, int rows) {
+    int64_t c = 0;
+    for (; c + LANED_TILE <= columns; c += LANED_TILE)
+        laned_tile(left, right + c * LANES, terms, first, sums + c * LANES, rows, LANED_TILE);
+    for (; c < columns; c++)
+        laned_tile(left, right + c * LANES, terms, first, sums + c * LANES, rows, 1);
+}
 
-typedef void laned_function(const real *left, const real *right, int64_t terms, bool first, real *sums, int64_t columns);
-#if VECTOR_BYTES != 32
-static laned_function *const LANED_BY_ROWS[] = {0, laned_rows_1, laned_rows_2, laned_rows_3, laned_rows_4};
-#else
-static laned_function *const LANED_BY_ROWS[] = {0, laned_rows_1, laned_rows_2, laned_rows_3};
-#endif
+static void laned_rows_of_tile(const real *left, const real *right, int64_t terms, bool first, real *sums, int64_t columns, int64_t rows) {
+    switch (rows) { // a literal
+    case 1: laned_rows(left, right, terms, first, sums, columns, 1); return;
+    case 2: laned_rows(left, right, terms, first, sums, columns, 2); return;
+    case 3: laned_rows(left, right, terms, first, sums, columns, 3); return;
+    default: laned_rows(left, right, terms, first, sums, columns, LANED_TILE);
+    }
+}
 
 static void laned_task(const void *context, int64_t task, int64_t worker) {
     const laned *p = context;
@@ -114,9 +110,9 @@ static void laned_task(const void *context, int64_t task, int64_t worker) {
                    LANED_COLUMNS, right);
         for (int64_t v = 0; v * LANES < lanes; v++)
             for (int64_t r = 0; r < rows; r += LANED_TILE)
-                LANED_BY_ROWS[min(LANED_TILE, rows - r)](left + (v * LANED_TERMS * LANED_ROWS + r) * LANES,
-                                                         right + v * LANED_TERMS * LANED_COLUMNS * LANES, terms, term == 0,
-                                                         sums + (v * LANED_ROWS + r) * LANED_COLUMNS * LANES, columns);
+                laned_rows_of_tile(left + (v * LANED_TERMS * LANED_ROWS + r) * LANES,
+                                   right + v * LANED_TERMS * LANED_COLUMNS * LANES, terms, term == 0,
+                                   sums + (v * LANED_ROWS + r) * LANED_COLUMNS * LANES, columns, min(LANED_TILE, rows - r));
     }
     opwright_contraction along = *q;
     along.out_column = 1;

@@ -6,8 +6,8 @@
 // 3x3x3 over 108x16x28x28, whose planes would be copied three times). All others copy a unit's input to scratch,
 // widened, with zeros around it, columns sorted by their residue modulo the stride: then each tap is a vector at some
 // offset, whatever the stride and dilation. The usual kernels compute 2 or 4 rows of output at once, with their weights
-// in registers; others walk a list of taps. A zero must not be multiplied by Inf or NaN: channels with such a weight
-// use the list and masks.
+// in registers; others walk a list of taps. A zero must not be multiplied by Inf or NaN: planes of channels with such a weight
+// are left to plain.c.
 //
 // Figures: see engine.h.
 
@@ -18,8 +18,7 @@ enum { FEW_TAPS = 9 };
 #define ZIP_HIGH(i) ((i) & 1 ? LANES + LANES / 2 + (i) / 2 : LANES / 2 + (i) / 2)
 
 typedef struct tap {
-    int64_t offset;   // in scratch, from the place of the output
-    int64_t row, column; // of the input, from the output's
+    int64_t offset; // in scratch, from the place of the output
     float w;
 } tap;
 
@@ -30,43 +29,31 @@ typedef struct pitch {
     int64_t in, out;
 } pitch;
 
-// C vectors of R rows of output from q on, all taps. `exact` excludes out-of-bounds taps per lane.
-INLINE void taps_sum(const int R, const int C, const bool exact, const solve *s, const tap *t, int64_t count,
-                     const float *in, int64_t in_row, int64_t row, int64_t q_column, int64_t q, vec *acc) {
+// C vectors of R rows of output from q on, all taps.
+INLINE void taps_sum(const int R, const int C, const tap *t, int64_t count, const float *in, int64_t in_row, int64_t q, vec *acc) {
     UNROLL for (int v = 0; v < R * C; v++) acc[v] = (vec){0};
     for (int64_t i = 0; i < count; i++) {
         const vec w = vec_splat(t[i].w);
-        if (exact && (uint64_t)(row * s->axes[1].in_step + t[i].row) >= (uint64_t)s->axes[1].in)
-            continue;
-        UNROLL for (int v = 0; v < R * C; v++) {
-            const vec x = vec_load(in + v / C * in_row + t[i].offset + q + v % C * LANES);
-            if (!exact) {
-                acc[v] += x * w;
-                continue;
-            }
-            const int64_t at = (q_column + q + v % C * LANES) * s->axes[2].in_step + t[i].column;
-            acc[v] += within(x * w, at, s->axes[2].in_step, s->axes[2].in, LANES);
-        }
+        UNROLL for (int v = 0; v < R * C; v++) acc[v] += vec_load(in + v / C * in_row + t[i].offset + q + v % C * LANES) * w;
         UNROLL for (int v = 0; v < R * C; v++) PIN(acc[v]);
     }
 }
 
 // C vectors of R rows of output from q on, of which `pixels` are in the row.
-INLINE void row_vectors(const int R, const int C, const bool exact, const solve *s, const tap *list,
-                        const int64_t *ends, const float *in, int64_t row, pitch next, int64_t q_column, int64_t q,
-                        int64_t pixels, vec bias, sum_cell *out) {
+INLINE void row_vectors(const int R, const int C, const solve *s, const tap *list, const int64_t *ends, const float *in, pitch next,
+                        int64_t q, int64_t pixels, vec bias, sum_cell *out) {
     const int64_t phases = s->axes[2].out_step;
     vec a[MAX_WIDTH_ROWS * 2], b[MAX_WIDTH_ROWS * 2];
     if (phases == 1) {
-        taps_sum(R, C, exact, s, list, ends[0], in, next.in, row, q_column, q, a);
+        taps_sum(R, C, list, ends[0], in, next.in, q, a);
         UNROLL for (int v = 0; v < R * C; v++) {
             const int64_t at = q + v % C * LANES, left = pixels - at;
             if (left > 0)
                 sums_store(out + v / C * next.out + at, a[v] + bias, left < LANES, min(LANES, left));
         }
     } else if (phases == 2) {
-        taps_sum(R, C, exact, s, list, ends[0], in, next.in, row, q_column, q, a);
-        taps_sum(R, C, exact, s, list + ends[0], ends[1] - ends[0], in, next.in, row, q_column, q, b);
+        taps_sum(R, C, list, ends[0], in, next.in, q, a);
+        taps_sum(R, C, list + ends[0], ends[1] - ends[0], in, next.in, q, b);
         UNROLL for (int v = 0; v < R * C; v++) {
             const vec low = SHUFFLE(a[v], b[v], EACH_LANE(ZIP_LOW)), high = SHUFFLE(a[v], b[v], EACH_LANE(ZIP_HIGH));
             const int64_t at = 2 * (q + v % C * LANES), left = pixels - at;
@@ -78,7 +65,7 @@ INLINE void row_vectors(const int R, const int C, const bool exact, const solve 
         }
     } else {
         for (int64_t phase = 0, first = 0; phase < phases; first = ends[phase], phase++) {
-            taps_sum(R, C, exact, s, list + first, ends[phase] - first, in, next.in, row, q_column, q, a);
+            taps_sum(R, C, list + first, ends[phase] - first, in, next.in, q, a);
             UNROLL for (int v = 0; v < R * C; v++) {
                 const int64_t at = (q + v % C * LANES) * phases + phase;
                 for (int64_t i = 0; i < LANES && at + i * phases < pixels; i++)
@@ -89,31 +76,26 @@ INLINE void row_vectors(const int R, const int C, const bool exact, const solve 
 }
 
 // R rows of output, `count` q of each, from their phases' taps. The sums of a single row would wait for each other.
-INLINE void rows_run(const int R, const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row,
-                    pitch next, int64_t q_column, int64_t count, int64_t pixels, vec bias, sum_cell *out) {
+INLINE void rows_run(const int R, const solve *s, const tap *list, const int64_t *ends, const float *in, pitch next, int64_t count,
+                     int64_t pixels, vec bias, sum_cell *out) {
     int64_t q = 0;
     for (; count - q > LANES; q += 2 * LANES)
-        row_vectors(R, 2, false, s, list, ends, in, row, next, q_column, q, pixels, bias, out);
+        row_vectors(R, 2, s, list, ends, in, next, q, pixels, bias, out);
     if (q < count)
-        row_vectors(R, 1, false, s, list, ends, in, row, next, q_column, q, pixels, bias, out);
+        row_vectors(R, 1, s, list, ends, in, next, q, pixels, bias, out);
 }
-static void row_fast(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row, pitch next,
-                     int64_t q_column, int64_t count, int64_t pixels, vec bias, sum_cell *out) {
-    rows_run(1, s, list, ends, in, row, next, q_column, count, pixels, bias, out);
+static void row_fast(const solve *s, const tap *list, const int64_t *ends, const float *in, pitch next, int64_t count, int64_t pixels,
+                     vec bias, sum_cell *out) {
+    rows_run(1, s, list, ends, in, next, count, pixels, bias, out);
 }
-static void rows_fast(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row, pitch next,
-                      int64_t q_column, int64_t count, int64_t pixels, vec bias, sum_cell *out) {
-    rows_run(MAX_WIDTH_ROWS, s, list, ends, in, row, next, q_column, count, pixels, bias, out);
-}
-static void row_exact(const solve *s, const tap *list, const int64_t *ends, const float *in, int64_t row, pitch next,
-                      int64_t q_column, int64_t count, int64_t pixels, vec bias, sum_cell *out) {
-    for (int64_t q = 0; q < count; q += LANES)
-        row_vectors(1, 1, true, s, list, ends, in, row, next, q_column, q, pixels, bias, out);
+static void rows_fast(const solve *s, const tap *list, const int64_t *ends, const float *in, pitch next, int64_t count, int64_t pixels,
+                      vec bias, sum_cell *out) {
+    rows_run(MAX_WIDTH_ROWS, s, list, ends, in, next, count, pixels, bias, out);
 }
 
 // The output of a unit whose input is in `rows`. weights: [kd][kh][kw]; list: room for all taps, ends: for all phases.
 static void width_block(const solve *s, const plan *c, const float *rows, const taps *d, const float *weights,
-                        bool non_finite, vec bias, sum_cell *out, int64_t q_row, int64_t q_column, tap *list, int64_t *ends) {
+                        vec bias, sum_cell *out, int64_t q_row, int64_t q_column, tap *list, int64_t *ends) {
     const int64_t *K = s->problem->taps;
     const int64_t columns = min(c->q[1], ceil_div(s->axes[2].out, s->axes[2].out_step) - q_column);
     const int64_t pixels = min(columns * s->axes[2].out_step, s->axes[2].out - q_column * s->axes[2].out_step);
@@ -126,7 +108,7 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
         const row_of_widths *kind = widths, *last = widths + sizeof widths / sizeof *widths;
         while (kind < last && (kind->taps[0] != h.count || kind->taps[1] != K[2] || kind->in_step != rows_of.in_step))
             kind++;
-        if (kind < last && (end - q_row) / rows_of.classes >= kind->rows && K[0] == 1 && d->count == 1 && !non_finite &&
+        if (kind < last && (end - q_row) / rows_of.classes >= kind->rows && K[0] == 1 && d->count == 1 &&
             s->axes[1].out_step == 1 && s->axes[2].out_step == 1) {
             const taps w = taps_of(s, 2, 0);
             int64_t column[MAX_TAPS];
@@ -156,21 +138,19 @@ static void width_block(const solve *s, const plan *c, const float *rows, const 
                 for (int64_t j = 0; j < h.count; j++)
                     for (int64_t k = 0; k < w.count; k++) {
                         tap *t = &list[count++];
-                        t->row = h.at + j * h.at_step, t->column = w.at + k * w.at_step;
-                        t->offset = i * c->plane + (t->row - c->low[0]) * c->row + place(s, c, t->column);
+                        t->offset = i * c->plane + (h.at + j * h.at_step - c->low[0]) * c->row + place(s, c, w.at + k * w.at_step);
                         t->w = weights[((d->k + i * d->k_step) * K[1] + h.k + j * h.k_step) * K[2] + w.k +
                                        k * w.k_step];
                     }
             ends[phase] = count;
         }
         const pitch next = {s->axes[1].in_step * c->row, s->axes[1].out_step * s->out_x[1]};
-        const int64_t at_once = non_finite || end - q_row < MAX_WIDTH_ROWS ? 1 : MAX_WIDTH_ROWS;
+        const int64_t at_once = end - q_row < MAX_WIDTH_ROWS ? 1 : MAX_WIDTH_ROWS;
         for (int64_t row = q_row; row < end; row += at_once) {
             // The last rows end with the block, overlapping those before.
             row = min(row, end - at_once);
-            (non_finite ? row_exact : at_once > 1 ? rows_fast : row_fast)(s, list, ends, rows + (row - q_row) * next.in, row,
-                                                                        next, q_column, columns, pixels, bias,
-                                                                        line + row * next.out);
+            (at_once > 1 ? rows_fast : row_fast)(s, list, ends, rows + (row - q_row) * next.in, next, columns, pixels, bias,
+                                                 line + row * next.out);
         }
     }
 }
@@ -289,6 +269,15 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
         if (u.g != known) {
             known = u.g, non_finite = read_weights(p, c->weights + u.g * p->w_g, weights);
         }
+        const elem *const in = c->in + u.n * s->in_n + u.g * s->in_c;
+        if (non_finite) {
+            opwright_problem plane = *p;
+            plane.N = plane.G = 1;
+            if (u.d == 0 && u.q_row == 0 && u.q_column == 0)
+                OPWRIGHT_NAME(plain).solve(s->backward ? OPWRIGHT_X : OPWRIGHT_Y, &plane, in, (const void *)(c->weights + u.g * p->w_g),
+                                           c->bias ? c->bias + u.g : NULL, c->out + u.n * s->out_n + u.g * s->out_c, NULL, NULL, NULL);
+            continue;
+        }
         const taps d = clipped(taps_of(s, 0, u.d), s->axes[0].in);
         if (!in_place(p) && p->N * s->in_n > FAR && volume(p->taps) <= FEW_TAPS) {
             // Memory is slower than so few products: 3.3 instead of 3.8 ms for 16 images of 32x112x112.
@@ -299,17 +288,17 @@ static void width_task(const void *context, int64_t task, int64_t worker) {
         }
         const vec bias = vec_splat(c->bias ? elem_get(c->bias + u.g) : 0);
 #if OPWRIGHT_WINDOWS
-        if (in_place(p) && !non_finite) {
-            place_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, weights, bias,
+        if (in_place(p)) {
+            place_block(s, b, in, &d, weights, bias,
                         c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0], u.q_row, u.q_column,
                         (float *)(void *)list);
             continue;
         }
 #endif
-        fill_block(s, b, c->in + u.n * s->in_n + u.g * s->in_c, &d, u.q_row, u.q_column,
+        fill_block(s, b, in, &d, u.q_row, u.q_column,
                    same_place(&u, &last) && d.count <= planes, rows);
         last = u, planes = d.count;
-        width_block(s, b, rows, &d, weights, non_finite, bias,
+        width_block(s, b, rows, &d, weights, bias,
                     c->out + u.n * s->out_n + u.g * s->out_c + u.d * s->out_x[0], u.q_row, u.q_column, list, ends);
     }
 }

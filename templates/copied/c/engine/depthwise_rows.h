@@ -6,6 +6,7 @@
 #define OPWRIGHT_DEPTHWISE_ROWS_H
 
 #include "depthwise.h"
+#include "lines.h"
 
 // A call over width lanes. Output rows and columns are counted in q: out_step positions of the output are one q, its
 // phases. A unit of work is a block of one plane; its input lies in scratch as [kd][row][residue of the column by
@@ -17,8 +18,6 @@ enum {
     PICKED = 4,              // maximum distance of elements that vectors sort
     AHEAD = 8192 / sizeof(elem), // elements that are prefetched
 };
-#define EVEN_LANE(i) 2 * (i)
-#define ODD_LANE(i) 2 * (i) + 1
 
 typedef struct plan {
     int64_t low[2];        // input offset of the first tap of all phases, rows and columns
@@ -170,12 +169,6 @@ static void fill_block(const solve *s, const plan *c, const elem *in, const taps
 INLINE int64_t place(const solve *s, const plan *c, int64_t column) {
     const int64_t at = column - c->low[1], step = s->axes[2].in_step;
     return c->lead + (step == 1 ? at : at % step * c->line + at / step);
-}
-
-// The first `count` lanes, of these the ones whose column at + lane*step lies in [0, size); else 0.
-INLINE vec within(vec v, int64_t at, int64_t step, int64_t size, int64_t count) {
-    UNROLL for (int i = 0; i < LANES; i++) if (i >= count || (uint64_t)(at + i * step) >= (uint64_t)size) v[i] = 0;
-    return v;
 }
 
 // The position of a unit in the call.

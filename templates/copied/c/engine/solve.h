@@ -5,8 +5,8 @@
 #ifndef OPWRIGHT_SOLVE_H
 #define OPWRIGHT_SOLVE_H
 
-#include "lines.h"
 #include "phases.h"
+#include "units.h"
 
 enum {
     STREAMED_BYTES = 4 << 20,
@@ -127,13 +127,6 @@ static inline void turn_pixels(const solve *s, const elem *from, int64_t count, 
 
 enum { MAX_INTERLEAVED = 6 }; // rows that are interleaved lane by lane, where more are transposed
 
-// The lanes of interleaved rows in the order of memory.
-static inline void list_turns(int64_t rows, ivec *turns) {
-    for (int64_t j = 0; j < min(rows, MAX_INTERLEAVED); j++)
-        for (int64_t i = 0; i < LANES; i++)
-            turns[j][i] = (int32_t)((j * LANES + i) % rows * LANES + (j * LANES + i) / rows);
-}
-
 // `count` lines of sums, `pitch` apart, across them: lane l of all is a line at to + l * lane_step.
 INLINE void store_turned(const float *from, int64_t pitch, int64_t count, sum_cell *to, int64_t lane_step, int64_t step, int64_t lanes) {
     vec v[LANES];
@@ -146,7 +139,10 @@ INLINE void store_turned(const float *from, int64_t pitch, int64_t count, sum_ce
 }
 
 // Interleaves rows of sums into the output, `total` elements; through registers if `rows` is a literal.
-INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, sum_cell *to) {
+INLINE void interleave(const float *from, int64_t pitch, int64_t rows, int64_t total, sum_cell *to) {
+    ivec turns[MAX_INTERLEAVED]; // the lanes of rows in the order of memory
+    UNROLL for (int64_t j = 0; j < rows; j++) UNROLL for (int64_t i = 0; i < LANES; i++)
+        turns[j][i] = (int32_t)((j * LANES + i) % rows * LANES + (j * LANES + i) / rows);
     for (int64_t x = 0; x * rows < total; x += LANES) {
         vec v[MAX_INTERLEAVED];
         UNROLL for (int64_t j = 0; j < rows; j++)
@@ -159,14 +155,14 @@ INLINE void interleave(const float *from, int64_t pitch, int64_t rows, const ive
     }
 }
 
-static inline void store_interleaved(const float *from, int64_t pitch, int64_t rows, const ivec *turns, int64_t total, sum_cell *to) {
+static inline void store_interleaved(const float *from, int64_t pitch, int64_t rows, int64_t total, sum_cell *to) {
     switch (rows) {
-    case 1: interleave(from, pitch, 1, turns, total, to); return;
-    case 2: interleave(from, pitch, 2, turns, total, to); return;
-    case 3: interleave(from, pitch, 3, turns, total, to); return;
-    case 4: interleave(from, pitch, 4, turns, total, to); return;
-    case 5: interleave(from, pitch, 5, turns, total, to); return;
-    case 6: interleave(from, pitch, 6, turns, total, to); return;
+    case 1: interleave(from, pitch, 1, total, to); return;
+    case 2: interleave(from, pitch, 2, total, to); return;
+    case 3: interleave(from, pitch, 3, total, to); return;
+    case 4: interleave(from, pitch, 4, total, to); return;
+    case 5: interleave(from, pitch, 5, total, to); return;
+    case 6: interleave(from, pitch, 6, total, to); return;
     }
     for (int64_t x = 0; x * rows < total; x += LANES)
         for (int64_t row = 0; row < rows; row += LANES) {

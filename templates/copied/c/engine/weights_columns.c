@@ -6,8 +6,8 @@
 // zeros around them, sorted by their residue modulo the stride, so that each tap is a vector at some offset. Each channel of
 // small is multiplied by them in turn; its columns are copied too where they are no neighbours.
 //
-// A zero must not be multiplied by Inf or NaN: sums of a unit that contain a NaN are made again, without the zeros. Sums are
-// those of chunks of units, which depend only on the problem, added in order.
+// A zero must not be multiplied by Inf or NaN: groups whose sums contain a NaN are left to plain.c. Sums are those of chunks of
+// units, which depend only on the problem, added in order.
 //
 // Figures: see engine.h.
 
@@ -50,23 +50,8 @@ typedef struct outputs {
     int64_t channel, row, rows, columns;
 } outputs;
 
-// One tap, only products with an input in bounds.
-static float exact_sum(const solve *s, const float *in, int64_t row, const elem *dy, const outputs *o, int64_t y, int64_t x) {
-    vec acc = {0};
-    for (int64_t i = 0; i < o->rows; i++, y += s->axes[1].in_step, in += row) {
-        if ((uint64_t)y >= (uint64_t)s->axes[1].in)
-            continue;
-        for (int64_t q = 0; q < o->columns; q += LANES) {
-            const vec product = vec_load(in + q) * lanes_load(dy + i * o->row + q, true, min(LANES, o->columns - q));
-            acc += within(product, x + q * s->axes[2].in_step, s->axes[2].in_step, s->axes[2].in, o->columns - q);
-        }
-    }
-    return vec_sum(acc);
-}
-
 // All taps of one channel of either side over a unit, whose rows of big are `in`.
-static void unit_sums(const solve *s, const plan *c, const float *in, const taps *d, const outputs *o, const elem *dy, unit u,
-                      bool exact, float *sum) {
+static void unit_sums(const solve *s, const plan *c, const float *in, const taps *d, const outputs *o, const elem *dy, float *sum) {
     const opwright_problem *p = s->problem;
     const int64_t *K = p->taps, D = p->dilation[1];
     memset(sum, 0, (size_t)volume(K) * 4);
@@ -77,12 +62,6 @@ static void unit_sums(const solve *s, const plan *c, const float *in, const taps
                 const int64_t first = w * p->dilation[2] - p->pad[2];
                 const float *at = in + j * c->plane + h * D * c->row;
                 float *to = sum + ((d->k + j) * K[1] + h) * K[2] + w;
-                if (exact) {
-                    columns = 1;
-                    *to = exact_sum(s, at + place(s, c, first), s->axes[1].in_step * c->row, dy, o,
-                                    u.q_row * s->axes[1].in_step + h * D - p->pad[1], u.q_column * s->axes[2].in_step + first);
-                    continue;
-                }
                 const row_of_width_blocks *b = width_w_blocks;
                 while (b->rows > K[1] - h || b->columns > K[2] - w || (b->alone && K[2] % b->columns != 0) ||
                        (b->stride != 0 && (b->stride != s->axes[1].in_step || D != 1)))
@@ -142,13 +121,7 @@ static void task(const void *context, int64_t task, int64_t worker) {
                 for (int64_t a = 0; a < p->A; a++) {
                     if (far && of_big == 0)
                         prefetch(small + a * p->small_c + p->small_n, p->small_c * (int64_t)sizeof(elem), 0);
-                    unit_sums(s, b, rows, &d, &o, o.from + a * o.channel, u, false, part);
-                    // A zero of the padding times Inf or NaN: again without the zeros.
-                    bool finite = true;
-                    for (int64_t k = 0; k < K; k++)
-                        finite &= !isnan(part[k]);
-                    if (!finite)
-                        unit_sums(s, b, rows, &d, &o, o.from + a * o.channel, u, true, part);
+                    unit_sums(s, b, rows, &d, &o, o.from + a * o.channel, part);
                     float *to = sums + (a * p->B + of_big) * K;
                     for (int64_t k = 0; k < K; k++)
                         to[k] += part[k];
@@ -164,13 +137,21 @@ static void combine(const void *context, int64_t task, int64_t worker) {
     const call *c = context;
     const opwright_problem *p = c->s.problem;
     const int64_t K = volume(p->taps);
-    for (int64_t g = task * FINISHED; g < min(p->G, (task + 1) * FINISHED); g++)
+    for (int64_t g = task * FINISHED; g < min(p->G, (task + 1) * FINISHED); g++) {
+        bool finite = true;
         for (int64_t i = 0; i < c->dw; i++) {
             float sum = 0;
             for (int64_t chunk = 0; chunk < c->chunks; chunk++)
                 sum += c->sums[(chunk * p->G + g) * c->dw + i];
             elem_put(c->weights + g * p->w_g + i / K / p->B * p->w_a + i / K % p->B * p->w_b + tap_at(p, i % K), sum);
+            finite &= !isnan(sum);
         }
+        opwright_problem group = *p;
+        group.G = 1;
+        if (!finite)
+            OPWRIGHT_NAME(plain).solve(OPWRIGHT_W, &group, c->big + g * p->B * p->big_c, c->small + g * p->A * p->small_c, NULL,
+                                       c->weights + g * p->w_g, NULL, NULL, NULL);
+    }
 }
 
 static call call_of(const opwright_problem *p) {

@@ -7,33 +7,6 @@
 
 #include "weights_plan.h"
 
-// Every other lane of a vector, and of one that begins with the last lane of the first.
-#define OTHER_LANE(i) 2 * (i) + ((i) >= LANES / 2)
-
-// The first n of LANES elements, `spacing` apart. Loading every second element of rows of 14 one by one made 1x1 of
-// stride 2 take 1.25 times as long.
-INLINE vec load_spaced(const elem *from, int64_t spacing, int64_t n) {
-    if (spacing == 1 || n == 1)
-        return n == LANES ? elem_load(from) : elem_load_part(from, n);
-    if (spacing == 2) {
-        // The second load begins one early: the memory after the last element may not exist.
-        const int64_t there = 2 * n - 1, behind = there - (LANES - 1);
-        const vec first = there >= LANES ? elem_load(from) : elem_load_part(from, there);
-        const vec second = behind == LANES ? elem_load(from + LANES - 1)
-                           : behind > 0    ? elem_load_part(from + LANES - 1, behind)
-                                           : (vec){0};
-        return SHUFFLE(first, second, EACH_LANE(OTHER_LANE));
-    }
-    elem some[LANES] = {0};
-    if (n == LANES) {
-        UNROLL for (int i = 0; i < LANES; i++) some[i] = from[i * spacing];
-    } else {
-        for (int64_t i = 0; i < n; i++)
-            some[i] = from[i * spacing];
-    }
-    return elem_load(some);
-}
-
 INLINE void put(float *to, vec v, int64_t n) {
     if (n == LANES)
         vec_store(to, v);
@@ -42,9 +15,6 @@ INLINE void put(float *to, vec v, int64_t n) {
 }
 
 #if OPWRIGHT_PAIRS
-#define EVEN_LANE(i) 2 * (i)
-#define ODD_LANE(i) 2 * (i) + 1
-
 // The first n of 2 * LANES elements, the others 0; nothing past them is read.
 INLINE uvec load_halves(const elem *from, int64_t n) {
     uvec halves = {0};
@@ -89,13 +59,13 @@ INLINE vec load_words(const elem *from, int64_t spacing, int64_t n, words pairin
         return (vec)(SHUFFLE(first, second, EACH_LANE(EVEN_LANE)) | SHUFFLE(first, second, EACH_LANE(ODD_LANE)) << 16);
     }
     if (pairing.pairs) {
-        const vec first = load_spaced(from, spacing, n);
-        const vec second = pairing.half ? (vec){0} : load_spaced(from + pairing.other, spacing, n);
+        const vec first = load_line(from, spacing, n);
+        const vec second = pairing.half ? (vec){0} : load_line(from + pairing.other, spacing, n);
         return (vec)((uvec)paired(first, second) & pairing.mask);
     }
 #endif
     (void)pairing;
-    return load_spaced(from, spacing, n);
+    return load_line(from, spacing, n);
 }
 
 // LANES contiguous pixels of two to four channels. A pixel is stored together with what follows its channels, which the
@@ -279,16 +249,10 @@ typedef struct place {
 
 // n words, each a pair of bf16: the upper halves of first and second, which were widened. `to` may be first.
 static void make_pairs(float *to, const float *first, const float *second, int64_t n) {
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        const uvec low = (uvec)vec_load(first + i), high = (uvec)vec_load(second + i);
-        vec_store(to + i, (vec)(low >> 16 | (high & 0xffff0000u)));
-    }
-    for (uint32_t low, high; i < n; i++) {
-        memcpy(&low, first + i, sizeof low);
-        memcpy(&high, second + i, sizeof high);
-        low = low >> 16 | (high & 0xffff0000u);
-        memcpy(to + i, &low, sizeof low);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const int64_t here = min(LANES, n - i);
+        const uvec low = (uvec)vec_load_part(first + i, here), high = (uvec)vec_load_part(second + i, here);
+        vec_store_part(to + i, (vec)(low >> 16 | (high & 0xffff0000u)), here);
     }
 }
 

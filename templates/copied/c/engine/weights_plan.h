@@ -6,7 +6,7 @@
 #define OPWRIGHT_WEIGHTS_PLAN_H
 
 #include "engine.h"
-#include "lanes.h"
+#include "lines.h"
 #include "tile_shapes.h"
 
 // Elements are widened to floats, one by one.
