@@ -43,16 +43,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _covering(items: list[pytest.Item]) -> set[str]:
-    """So many of the items that each test has every value of its parameters, and every dtype on every instruction set.
+    """So many of the items that each test has every row of its parameters, and every dtype on every instruction set.
 
     Tests with the mark `whole` keep all combinations.
     """
     covered, kept = set[object](), set[str]()
     for item in sorted(items, key=lambda item: zlib.crc32(item.nodeid.encode())):
         given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        values = {name: id(value) for name, value in given.items()}  # of a value that tests share, whatever it is
-        kernels = "kernels", (values.pop("isa", None), values.pop("dtype", None))
-        found = {(item.nodeid.partition("[")[0], *value) for value in (kernels, *values.items())}
+        together = [("isa", "dtype"), *(mark.args[0] for mark in item.iter_markers("parametrize")), *given]
+        names = [one.replace(" ", "").split(",") if isinstance(one, str) else one for one in together]
+        test = item.nodeid.partition("[")[0]
+        found = {(test, *((name, id(given[name])) for name in some if name in given)) for some in names}
         if not found <= covered or item.get_closest_marker("whole") or FOLDER not in item.path.parents:
             kept.add(item.nodeid)
             covered |= found

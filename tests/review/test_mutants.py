@@ -1,7 +1,7 @@
 """Every small change of every field of every spec: refused by the loader, or found by exactly the rules that are expected.
 
 `mutants.txt` says what each kind of change is. Whatever is found, the prediction must hold: both sides are rendered, and
-the files whose tokens differ are the files that were predicted. A short run takes a mutant of each kind;
+the files whose tokens differ are the files that were predicted. A short run takes a mutant of every second kind;
 OPWRIGHT_SWEEP=full takes them all.
 """
 
@@ -27,7 +27,7 @@ from support.draws import FULL
 from support.mutants import Mutant
 
 REFUSED = "refused"
-PARTS = 8  # tests that the mutants are spread over, so that the workers of pytest-xdist share them
+PARTS = 4  # tests that the mutants are spread over, so that the workers of pytest-xdist share them
 COMMON = f"{reviewing.FOLDER}/_common.yaml"
 FORMULAS = {"value": "value-formula", "padding": "padding-rule", "shape": "shape-formula"}
 # Fields that no spec here has and that no single edit can put in, each with what would take it.
@@ -108,11 +108,12 @@ MUTANTS = every_mutant()
 
 
 def sample() -> list[Mutant]:
-    """A mutant of each kind, the same at every run; of operations, where they have one: _common.yaml changes them all."""
+    """A mutant of every second kind, the same at every run; of an operation if there is one: _common.yaml changes all."""
     found: dict[Kind, Mutant] = {}
     for mutant in sorted(MUTANTS, key=lambda m: (m.file == COMMON, zlib.crc32(m.name.encode()))):
         found.setdefault(kind(mutant), mutant)
-    return sorted(found.values(), key=lambda m: m.file)  # a worker that takes neighbours renders fewer bases
+    chosen = [*found.values()][::2]
+    return sorted(chosen, key=lambda m: m.file)  # a worker that takes neighbours renders fewer bases
 
 
 CHOSEN = MUTANTS if FULL else sample()
@@ -222,7 +223,7 @@ def test_a_mutant_is_refused_or_found_by_the_expected_rules_and_moves_what_was_p
 
 
 def test_the_short_run_has_many_mutants_that_are_not_always_refused():
-    assert len([m for m in sample() if kind(m).outcomes != (REFUSED,)]) >= 90
+    assert len([m for m in sample() if kind(m).outcomes != (REFUSED,)]) >= 60
 
 
 def test_every_row_fits_a_mutant_and_is_made_of_rules():
