@@ -33,9 +33,7 @@ def best_and_another(name: str, found: Sequence[T]) -> list[T]:
 def one_of(name: str, found: Sequence[T]) -> list[T]:
     """One of some, drawn by name, and two times of three the first, which is the best; all of them in a full sweep."""
     best, *others = found
+    if FULL or not others:
+        return [*found]
     random = rng("one of", name)
-    return (
-        [*found]
-        if FULL
-        else [best if not others or random.random() < 2 / 3 else others[int(random.integers(len(others)))]]
-    )
+    return [best if random.random() < 2 / 3 else others[int(random.integers(len(others)))]]
