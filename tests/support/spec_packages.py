@@ -19,21 +19,24 @@ import numpy as np
 from opwright.language import expr
 from opwright.language.model import Op
 from opwright.oracle import interpret
+from opwright_kernels import _isa
 
 from .draws import best_and_another, one_of
 from .spec_calls import Caller, Drawn, Rng
 
 # A compiler that takes the least time: what is tested here is whether values are right. It says of itself that it is
 # another one, so that its kernels never serve where speed counts. gcc 12 compiles a kernel of steps with -Og in 0.6 of
-# the time of -O1, an engine in half of it; a third of a small kernel's time is the header, which is read once.
+# the time of -O1, an engine in half of it; a third of a small kernel's time is the header, which is read once. Matrix registers
+# that this CPU lacks are emulated.
 QUICK = """#!/bin/sh
-[ "$1" = --version ] && echo "but hardly optimising"
+[ "$1" = --version ] && echo "but hardly optimising" ${EMULATED_AMX:+"and emulating $(cksum < "$EMULATED_AMX")"}
 cc=${CC_OF_TESTS:-cc}
 for word do
   shift
   case $word in
     -O[23]) word=-Og ;;
     -ftree-vectorize) continue ;;
+    -mamx-tile) set -- "$@" ${EMULATED_AMX:+-include "$EMULATED_AMX"} ;;
   esac
   set -- "$@" "$word"
   case $word in -[DOfm]*|-std=*) flags="$flags $word" ;; esac
@@ -54,11 +57,12 @@ exec $cc "$@"
 
 @contextlib.contextmanager
 def quick_compiler(folder: Path) -> Iterator[None]:
-    """CC is a compiler that hardly optimises, and cffi needs no glue."""
+    """CC is a compiler that hardly optimises and emulates matrix registers that this CPU lacks; cffi needs no glue."""
     script = folder / "quick-cc"
     script.write_text(QUICK)
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    with environment(CC=str(script), OPWRIGHT_FFI="abi", HEADERS=_headers()):
+    registers = "" if "amx_tile" in _isa.cpu_flags() else str(Path(__file__).with_name("emulated_amx.h"))
+    with environment(CC=str(script), OPWRIGHT_FFI="abi", HEADERS=_headers(), EMULATED_AMX=registers):
         yield
 
 

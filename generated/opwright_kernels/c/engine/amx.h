@@ -8,6 +8,7 @@
 #ifndef OPWRIGHT_AMX_H
 #define OPWRIGHT_AMX_H
 
+#include "amx_instructions.h"
 #include "lanes.h"
 
 enum {
@@ -23,14 +24,7 @@ typedef struct amx_shapes {
 } amx_shapes;
 
 // The registers: sums 0 to 3; scalars 4 and 5; vectors 6 and 7.
-#define AMX_CLEAR(sum) __asm__ volatile("tilezero %%tmm" #sum ::)
-#define AMX_LOAD(to, from, step) \
-    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #to ::"r"(from), "r"((int64_t)(step)) : "memory")
-#define AMX_STORE(from, to, step) \
-    __asm__ volatile("tilestored %%tmm" #from ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(step)) : "memory")
-#define AMX_PRODUCT(instruction, sum, scalars, vectors) \
-    __asm__ volatile(instruction " %%tmm" #vectors ", %%tmm" #scalars ", %%tmm" #sum ::)
-#define AMX_DOT(sum, scalars, vectors) AMX_PRODUCT("tdpbf16ps", sum, scalars, vectors)
+#define AMX_DOT(sum, scalars, vectors) AMX_PRODUCT(tdpbf16ps, sum, scalars, vectors)
 
 // How many units of a run of `length` are multiplied at a time, which decides how its terms are rounded: all at once, or the
 // largest part of which nothing is left, unless that takes more than two products more, which is what a rest costs.
@@ -52,9 +46,9 @@ INLINE void amx_configure(int64_t rows, int64_t below, int64_t units) {
         shapes.rows[t] = (uint8_t)here;
         shapes.row_bytes[t] = (uint16_t)(here == 0 ? 0 : t == 4 || t == 5 ? 4 * units : 64);
     }
-    __asm__ volatile("sttilecfg %0" : "=m"(before));
+    AMX_SHAPES(before);
     if (memcmp(&shapes, &before, sizeof shapes) != 0)
-        __asm__ volatile("ldtilecfg %0" ::"m"(shapes));
+        AMX_SHAPE(shapes);
 }
 
 // The sums 0 and, beside it, 1, and below these 2 and 3: from memory, whose rows are `row` bytes apart,

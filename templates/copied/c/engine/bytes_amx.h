@@ -11,13 +11,13 @@
 // Products of four bytes, added: of signed or unsigned scalars by signed or unsigned vectors.
 #define AMX_DOT_BYTES(sum, scalars, vectors)                  \
     if (left_signed && right_signed)                          \
-        AMX_PRODUCT("tdpbssd", sum, scalars, vectors);        \
+        AMX_PRODUCT(tdpbssd, sum, scalars, vectors);        \
     else if (left_signed)                                     \
-        AMX_PRODUCT("tdpbsud", sum, scalars, vectors);        \
+        AMX_PRODUCT(tdpbsud, sum, scalars, vectors);        \
     else if (right_signed)                                    \
-        AMX_PRODUCT("tdpbusd", sum, scalars, vectors);        \
+        AMX_PRODUCT(tdpbusd, sum, scalars, vectors);        \
     else                                                      \
-        AMX_PRODUCT("tdpbuud", sum, scalars, vectors)
+        AMX_PRODUCT(tdpbuud, sum, scalars, vectors)
 
 // Units in whole registers: behind the last ones are zeros. Sums are added to `bias`, and go to `to`.
 INLINE void amx_bytes(const operands *o, int32_t *to, int64_t to_row, int64_t rows, bool below, bool left_signed, bool right_signed) {
