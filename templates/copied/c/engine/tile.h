@@ -68,6 +68,19 @@ typedef vec units_there __attribute__((aligned(sizeof(real)), may_alias));
 #define FUSE_AT(sum, a, p) (sum) = fused(sum, a, units_load(p))
 #endif
 
+// The same with a scalar in memory, which the instruction spreads over all lanes.
+#if defined(FUSED) && VECTOR_BYTES == 64
+#define SPREADS 1
+#if defined(OPWRIGHT_F64)
+#define FUSE_SPREAD(sum, a, p) __asm__(FUSED " %2%{1to8%}, %1, %0" : "+v"(sum) : "v"(a), "m"(*(p)))
+#else
+#define FUSE_SPREAD(sum, a, p) __asm__(FUSED " %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(a), "m"(*(p)))
+#endif
+#else
+#define SPREADS 0
+#define FUSE_SPREAD(sum, a, p) FUSE(sum, a, units_splat(unit_get(p)))
+#endif
+
 // The bytes of a unit, and of a sum; whether elements in memory are units as they lie.
 enum { UNIT_BYTES = sizeof(unit), UNITS_LIE = sizeof(elem) * UNIT_CHANNELS == UNIT_BYTES };
 
