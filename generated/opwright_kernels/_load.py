@@ -76,18 +76,32 @@ def load(unit: Unit, progress: Progress | None = None) -> Library:
 
 def fit(unit: Unit) -> str:
     """What keeps `unit` from being had here; empty where it is there already or the compiler takes what it demands."""
-    if unit.name in shipped():
+    if unit.name in shipped() or not unit.probe:
         return ""
-    from . import _cache, _compiler
+    from . import _compiler
+
+    try:
+        compiler = _compiler.find()
+        if _built(unit, compiler.key):
+            return ""
+        reason = _compiler.refused(compiler.command, unit.flags, unit.include, unit.probe)
+    except BuildError as error:
+        reason = str(error)
+    return "" if reason and _built(unit) else reason
+
+
+def _built(unit: Unit, key: str = "") -> bool:
+    """Whether the cache has a sound library of `unit` made by the compiler of a key, or by whatever compiler."""
+    from . import _cache
 
     with contextlib.suppress(BuildError):
         folder = _cache.folder()
-        if any(_cache.sound(target, entry) for target in targets(unit) for entry in _entries(target, folder)):
-            return ""
-    try:
-        return _compiler.refused(_compiler.find().command, unit.flags, unit.include, unit.probe) if unit.probe else ""
-    except BuildError as error:
-        return str(error)
+        return any(
+            _cache.sound(target, entry)
+            for target in targets(unit)
+            for entry in ([folder / (target.stem + key)] if key else _entries(target, folder))
+        )
+    return False
 
 
 @cache

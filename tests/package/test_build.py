@@ -206,6 +206,17 @@ def test_many_units_are_built_and_their_progress_is_shown(tmp_path):
     assert again[-1][1:] == (total, total)
 
 
+def test_a_unit_that_the_compiler_refuses_is_fit_where_any_compiler_has_made_it(unit, cache, monkeypatch):
+    refused = replace(unit, probe="#error too plain")
+    assert "too plain" in _load.fit(refused)
+    (path,) = _build.build([refused])
+    with monkeypatch.context() as patch:  # the folder may hold thousands of entries
+        patch.setattr(_load, "_entries", None)
+        assert _load.fit(refused) == ""
+    path.parent.rename(path.parent.with_name(path.parent.name[:-12] + "0" * 12))
+    assert _load.fit(refused) == ""
+
+
 # --- libraries that come with the package
 
 

@@ -25,7 +25,7 @@ from .validate import NUMPY, Array, Validation, validate
 __all__ = ["NUMPY", "Validation", "compute", "validate"]
 
 # Index tuples per chunk; about thirty arrays of this length are live at a time.
-CHUNK = 1 << 17
+CHUNK = 1 << 13
 
 
 _REAL: dict[str, Callable[..., Any]] = {**INTEGER, "/": np.divide}

@@ -76,6 +76,7 @@ class Run:
         self.summed = {t.name for t in op.outputs if t.broadcast_as in call.arrays and t.name in call.shapes}
         self.shapes |= {name: self.own_shape(name) for name in self.summed}
         self.data: dict[str, Any] = {}
+        self.indices: dict[Read, list[tuple[Expr, int, int]]] = {}
         for tensor in op.data_inputs:
             self.data[tensor.name] = self.given(tensor)
         for name, entries in call.lists.items():
@@ -153,13 +154,15 @@ class Run:
             for guard in step.where:
                 for axis in range(max(self.rank(), 1)):
                     taken = taken & integers(guard.tree, letters, axis)
-            inner = {name: only(value, taken) for name, value in letters.items()}
-            value = self.value(assignment.value, inner, {read: spot[taken] for read, spot in spots.items()})
-            value = np.broadcast_to(np.asarray(value).astype(self.dtype), at[taken].shape)
+            if not np.all(taken):
+                letters = {name: only(value, taken) for name, value in letters.items()}
+                at, spots = at[taken], {read: spot[taken] for read, spot in spots.items()}
+            value = self.value(assignment.value, letters, spots)
+            value = np.broadcast_to(np.asarray(value).astype(self.dtype), at.shape)
             if assignment.op == "set":
-                self.data[target.tensor][at[taken]] = value
+                self.data[target.tensor][at] = value
             else:
-                COMBINE[assignment.op].at(self.data[target.tensor], at[taken], value)
+                COMBINE[assignment.op].at(self.data[target.tensor], at, value)
 
     def rank(self) -> int:
         vectors = [
@@ -178,11 +181,10 @@ class Run:
             columns = iter(np.unravel_index(flat, shape) if shape else ())
             chunk = dict(self.symbols)
             for name, extent in extents.items():
-                chunk[name] = tuple(next(columns) for _ in extent) if isinstance(extent, tuple) else next(columns)
+                digits = [next(columns) for _ in each(extent)]
+                chunk[name] = tuple(digits) if isinstance(extent, tuple) else digits[0]
                 own: Any = np.zeros(len(flat), np.int64)
-                for digit, size in zip(
-                    each(chunk[name]) if isinstance(extent, tuple) else (chunk[name],), each(extent)
-                ):
+                for digit, size in zip(digits, each(extent), strict=True):
                     own = own * size + digit
                 chunk[f"#{name}"] = (own, math.prod(each(extent)))
             yield {**chunk, "": np.zeros(len(flat), np.int64)}
@@ -191,22 +193,24 @@ class Run:
         """The position of an element of an array in canonical order, and whether it exists."""
         at = letters[""]
         inside = np.ones(len(at), bool)
-        extents = iter(self.shapes[read.tensor])
-        for tree, index in zip(self.axes[read.tensor].values(), read.indices, strict=True):
-            if axis_kind(self.op, tree) == "run" and not isinstance(index, Name):  # the flat index of a cell
-                extent = math.prod(next(extents) for _ in each(evaluate(tree, self.symbols)))
-                here = integers(index, letters)
-                inside = inside & (here >= 0) & (here < extent)
-                at = at * extent + here
-                continue
-            for number in range(len(each(evaluate(tree, self.symbols)))):
-                extent = next(extents)
-                here = integers(index, letters, number)
-                if extent == 1 and read.tensor in self.summed:  # an element that is broadcast has one cell
-                    here = here * 0
-                inside = inside & (here >= 0) & (here < extent)
-                at = at * extent + here
+        for index, number, extent in self.digits(read):
+            here = integers(index, letters, number)
+            inside = inside & (here >= 0) & (here < extent)
+            at = at * extent + here
         return at, inside
+
+    def digits(self, read: Read) -> list[tuple[Expr, int, int]]:
+        """The indices of an element of an array: each with the spatial axis whose value counts, and the extent."""
+        if read not in self.indices:
+            extents, summed = iter(self.shapes[read.tensor]), read.tensor in self.summed
+            found = self.indices[read] = []
+            for tree, index in zip(self.axes[read.tensor].values(), read.indices, strict=True):
+                own = [next(extents) for _ in each(evaluate(tree, self.symbols))]
+                if axis_kind(self.op, tree) == "run" and not isinstance(index, Name):  # the flat index of a cell
+                    found.append((index, 0, math.prod(own)))
+                else:  # an element that is broadcast has one cell
+                    found += [(Number(0) if summed and n == 1 else index, axis, n) for axis, n in enumerate(own)]
+        return self.indices[read]
 
     def value(self, tree: Expr, letters: Mapping[str, Any], spots: Mapping[Read, Any]) -> Any:
         """A value in float64 or int64, or a boolean; values of integers only are exact."""
