@@ -68,6 +68,8 @@ KNOWN = [
     ("min(floor(h / G) + 1, H - 1)", "H"),
     ("min(floor(h * (H - 1) / G) + floor(i / 2), H - 1)", "H"),
     ("max(min(floor(max(i - P, 0) / G), H - 1), 0)", "H"),
+    ("h + floor(g / 2)", "H + floor((G - 1) / 2)"),
+    ("h + floor((2 * g + 1) / 3)", "H + floor((2 * (G - 1) + 1) / 3)"),
 ]
 UNKNOWN = [
     ("i - P", "H"),
@@ -84,6 +86,9 @@ UNKNOWN = [
     ("min(floor((h - 2) / G) + 1, H - 1)", "H"),
     ("min(1 - floor(h / G), H - 1)", "H"),
     ("floor(h / G) + 1", "H"),
+    ("h + floor(g / 2) + 1", "H + floor((G - 1) / 2)"),
+    ("h + ceil(g / 2)", "H + floor((G - 1) / 2)"),
+    ("h + floor((G - g) / 2)", "H + floor((G - (G - 1)) / 2)"),
 ]
 
 

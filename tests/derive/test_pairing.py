@@ -105,6 +105,32 @@ def test_one_condition_on_the_sums_is_applied_after_them_and_one_comparison_of_t
     assert contractions(**{**EXACT, "where": where}, index="floor(h / S)") == found
 
 
+TRACE = """op: Trace
+revision: 1
+summary: The trace of a product of three.
+dims: {{rows: N, inner: J, columns: K}}
+inputs:
+  - {{name: a, dims: {{N: N, J: J}}}}
+  - {{name: b, dims: {{J: J, K: K}}}}
+  - {{name: c, dims: {{N: N, K: K}}}}
+outputs:
+  - {{name: dst, dims: {dims}}}
+dtypes:
+  - {{a: f32, b: f32, c: f32, dst: f32, accumulate: f32}}
+semantics:
+  ranges: {{i: N, j: J, k: K{ranges}}}
+  steps: ["{target} += a[i, j] * b[j, k] * c[i, k]"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("dims", "ranges", "target"), [("{}", "", "dst[]"), ("{A: 1}", ", o: 1", "dst[o]"), ("{N: N}", "", "dst[i]")]
+)
+def test_a_product_whose_sum_is_one_cell_is_of_pairs_too(dims: str, ranges: str, target: str) -> None:
+    (op,) = load_texts({"trace.yaml": TRACE.format(dims=dims, ranges=ranges, target=target)}).ops
+    assert sum(phase.contraction is not None for phase in staged(op).phases) == 1
+
+
 PRODUCT = """
 op: Scaled
 revision: 1

@@ -4,7 +4,8 @@ In: an expression of sizes and letters, what is known of sizes, and the extents 
 0 for all values of its letters. It may have min, max and remainders, and one rounded quotient around them: a minimum
 of maxima of polynomials is at least 0 if each maximum has a polynomial that is, or two whose sum is. A polynomial is
 least where each of its letters is first or last, and there it must be a sum of what is never negative. Of other
-rounded quotients no more is known than that they are at least 0 if what they divide is.
+rounded quotients it is known that they are at least 0 if what they divide is, and at most what they are where all of
+their letters are last if what they divide is.
 """
 
 from __future__ import annotations
@@ -167,6 +168,7 @@ class _Proof:
     def __init__(self, sizes: Sizes, extents: Mapping[str, Expr]) -> None:
         self.sizes = sizes
         self.least = dict(sizes.least)  # also of quotients, by what they read as
+        self.extents = extents
         self.past = {letter: self.extent(tree) for letter, tree in extents.items()}
 
     def extent(self, tree: Expr) -> Poly:
@@ -202,11 +204,24 @@ class _Proof:
             return ((Poly.symbol(name),),)
         if isinstance(tree, Call) and tree.function in ("floor", "ceil") and self.divides(tree.arguments[0]):
             self.least[spell(tree)] = 0
+            self.limit(tree)
         return ((Poly.symbol(spell(tree)),),)  # of which no more is known
 
     def divides(self, tree: Expr) -> bool:
         """Whether a tree is a quotient that is never negative; a divisor is at least 1."""
         return isinstance(tree, Binary) and tree.op == "/" and all(map(self.some, self.clauses(tree.left)))
+
+    def limit(self, rounded: Call) -> None:
+        """A rounded quotient of letters counts up to what it is where they are last, if what it divides does."""
+        (quotient,) = rounded.arguments
+        ends = {name: minus(self.extents[name], Number(1)) for name in self.extents if name in expr.names(quotient)}
+        if not ends or not isinstance(quotient, Binary) or not ends.keys().isdisjoint(expr.names(quotient.right)):
+            return
+        last = expr.substitute(quotient.left, ends)
+        if all(map(self.some, self.clauses(minus(last, quotient.left)))):
+            end = spell(Call(rounded.function, (Binary("/", last, quotient.right),)))
+            self.least[end] = 0
+            self.past[spell(rounded)] = Poly.symbol(end) + ONE
 
     def negative(self, tree: Expr) -> Clauses:
         """The clauses of -tree; of a sum, those of its parts, as they are fewer."""

@@ -345,7 +345,7 @@ def placed(found: Program, target: Read) -> bool:
     """Whether distinct letters walk axes of a target, and all other indices are those of one cell that is there."""
     alone = [(number, index) for number, index in enumerate(target.indices) if not isinstance(index, Number)]
     names = [found.walks(target.tensor, number, index) for number, index in alone]
-    return found.is_inside(target) and None not in names and len({*names}) == len(names) > 0
+    return found.is_inside(target) and None not in names and len({*names}) == len(names)
 
 
 def is_dense(found: Mapping[str, str]) -> bool:
