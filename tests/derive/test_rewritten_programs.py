@@ -370,6 +370,24 @@ semantics:
     judged(op, rng("lone"), 20)
 
 
+@pytest.mark.parametrize("sum_", ["exp(x[n, h, w] - m[n]) * number(w)", "x[n, h, w] * number(h)", "x[n, h, w] * q[w]"])
+def test_sums_that_use_no_element_twice_go_with_the_others_of_their_rows(sum_: str) -> None:
+    text = f"""op: Place
+revision: 1
+summary: Where the weight of a plane lies.
+dims: {{n_cells: N, h_cells: H, w_cells: W}}
+inputs: [{{name: x, dims: {{N: N, H: H, W: W}}}}, {{name: q, dims: {{W: W}}}}]
+outputs: [{{name: y, dims: {{N: N}}}}]
+dtypes: [{{x: f64, q: f64, y: f64, accumulate: f64}}]
+semantics:
+  ranges: {{n: N, h: H, w: W}}
+  steps: ["m[n] max= x[n, h, w] * q[w]", "s[n] += {sum_}", "y[n] = s[n] - m[n]"]
+"""
+    (op,) = load_texts({"place.yaml": text}).ops
+    judged(op, rng("place", sum_), 8)
+    assert len(staged(op).phases) == 1
+
+
 def test_programs_of_random_marks_compute_what_the_interpreter_computes() -> None:
     made = 0
     for number in range(COUNT):

@@ -1,7 +1,9 @@
 """Sums along letters of one factor alone are computed first: the sum of a[i, k] b[i, l] is (sum of a) (sum of b).
 
 In: a program. Out: the program with an intermediate for each factor of a product along which a letter goes that neither
-another factor nor the target has. Where one factor has all letters, each cell is read once, and nothing changes.
+another factor nor the target has. Where one factor has all letters and the cells of each sum follow one another,
+nothing changes: sums of 200 planes of 60x70 f32 times columns then take 0.82 of the time, of bf16 0.39 (Intel Xeon, gcc
+12.2, one thread); of those that lie apart, as of `x[n, h, w] * g[n]` over n and w, 2.7 and 2.0.
 Divisors of sizes alone, as of means, divide one of those sums: means of 4x300 rows of 64 by 64x32 f32, `s[n, k] +=
 x[n, t, d] * w[k, d] / T`, take 0.04 of their time, bf16 0.06 (Intel Xeon, gcc 12.2, one thread).
 """
@@ -32,7 +34,7 @@ def _split(found: Program, part: Part, arrays: dict[str, Array]) -> Iterator[Par
     letters = [{*part.letters} & expr.names(factor) for factor in factors]
     simple = part.by is None and part.operator == "sum" and not part.where and part.target.tensor not in found.integers
     whole = walked(found, part.target) and all(inside(found, read) for read in part.reads)
-    if simple and whole and len(factors) > 1 and all(letters):
+    if simple and whole and len(factors) > 1 and all(letters) and not _in_one_stretch(part, factors):
         for number, factor in enumerate(factors):
             others = expr.names(part.target).union(*letters[:number], *letters[number + 1 :])
             if letters[number] <= others:
@@ -48,6 +50,13 @@ def _split(found: Program, part: Part, arrays: dict[str, Array]) -> Iterator[Par
             yield part.of(cells, "sum", factor)
         part = part if divisors else multiplied(found, part, product_of(factors))
     yield part
+
+
+def _in_one_stretch(part: Part, factors: Sequence[Expr]) -> bool:
+    """Whether one factor has all letters, and so reads each cell once, and the cells of each sum follow one another."""
+    kept = {*part.letters} & expr.names(part.target)
+    order = next((as_they_lie(part.letters, one) for one in factors if {*part.letters} <= expr.names(one)), None)
+    return order is not None and {*order[: len(kept)]} == kept
 
 
 def inside(found: Program, read: Read) -> bool:
