@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from opwright.derive.phases import staged
+from opwright.derive.rewrites.fitting import fitting, fitting_sizes
 from opwright.load import load_texts
 from opwright.oracle.validate import NUMPY
 from support.draws import FULL, rng
@@ -19,7 +20,7 @@ from support.step_verdicts import first_disagreement
 WINDOWS = """op: WeightedWindows
 revision: 1
 summary: Weighted windows.
-dims: {{samples: {{symbol: N}}, channels: {{symbol: C}}, high: {{symbol: H, min: 3}}, wide: {{symbol: W, min: 3}},
+dims: {{samples: {{symbol: N}}, channels: {{symbol: C}}, high: {{symbol: H{least}}}, wide: {{symbol: W{least}}},
   rows: {{symbol: P}}, columns: {{symbol: Q}}}}
 inputs: [{{name: x, dims: {{N: N, C: C, H: H, W: W}}}}, {{name: f, dims: {{U: 3}}}}, {{name: g, dims: {{V: 3}}}}]
 outputs: [{{name: y, dims: {{N: N, C: C, P: P, Q: Q}}}}]
@@ -42,12 +43,12 @@ BORDERS = {
 WEIGHTS = ("f[u] * g[v]", "f[u] * g[v] / 4", "(2 - abs(u - 1)) * f[v] * (g[0] / 2)", "f[u] * g[v] * f[v]")
 
 
-def text(border: str, step: int, weights: str) -> str:
+def text(border: str, step: int, weights: str, least: str = ", min: 3") -> str:
     row, column = (
         BORDERS[border].format(f"{step} * {letter} + {tap} - 1" if step > 1 else f"{letter} + {tap} - 1", extent)
         for letter, tap, extent in (("p", "u", "H"), ("q", "v", "W"))
     )
-    return WINDOWS.format(step=step, row=row, column=column, weights=weights)
+    return WINDOWS.format(step=step, row=row, column=column, weights=weights, least=least)
 
 
 @pytest.mark.parametrize("border", BORDERS)
@@ -58,12 +59,21 @@ def test_windows_of_several_weights_are_products(border: str, weights: str) -> N
         assert any(phase.contraction is not None for phase in staged(op).phases)
 
 
+def test_mirrored_windows_are_products_where_a_call_has_the_cells_for_them() -> None:
+    (op,) = load_texts({"windows.yaml": text("mirrored", 1, WEIGHTS[0], "")}).ops
+    fits = fitting(op)
+    assert fits is not None
+    assert fitting_sizes(op) == "H >= 4, W >= 4"
+    assert all(phase.contraction is None for phase in staged(op).phases)
+    assert any(phase.contraction is not None for phase in staged(fits).phases)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(12 if FULL else 2))
 def test_windows_of_several_weights_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
     random, seen = rng("weighted", seed), Counter[str]()
     border, weights = list(BORDERS)[seed % len(BORDERS)], WEIGHTS[int(random.integers(len(WEIGHTS)))]
-    given = {"windows.yaml": text(border, 1 + seed % 2, weights)}
+    given = {"windows.yaml": text(border, 1 + seed % 2, weights, ("", ", min: 3")[seed % 2])}
     library, module = package(given, tmp_path, f"weighted_{seed}")
     for isa in serving(module, library.ops[0]):
         with instruction_set(module, isa):

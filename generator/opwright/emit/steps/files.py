@@ -11,14 +11,13 @@ from typing import Any
 
 from ...derive import signature
 from ...derive.rewrites.as_steps import as_steps
-from ...derive.rewrites.fitting import SUFFIX, fitting, fitting_extents
+from ...derive.rewrites.fitting import SUFFIX, fitting, fitting_sizes
 from ...derive.variants import row_name
 from ...language import hashing
 from ...language.dtypes import DTYPES
 from ...language.library import Library
 from ...language.model import Op
 from ...language.source import Prose
-from ...language.spelling import spell
 from .. import escape, prose
 from ..links import links
 from ..output import Head, Output
@@ -66,8 +65,7 @@ def _of_program(op: Op, program: Callable[[], Op]) -> dict[str, Output]:
     def module() -> dict[str, Any]:
         made = program()
         texts = {"docstring": Prose(step_prose.docstring(made)), "deprecation": prose.deprecation(made)}
-        sizes = ", ".join(f"{size} = {spell(extent)}" for size, extent in fitting_extents(made).items())
-        fits = {"function": made.function + SUFFIX, "sizes": sizes} if fitting(made) else None
+        fits = {"function": made.function + SUFFIX, "sizes": fitting_sizes(made)} if fitting(made) else None
         return {"head": head(), "w": step_wrapper(made), "links": links(made), "fits": fits, **texts}
 
     def kernel(number: int) -> dict[str, Any]:
