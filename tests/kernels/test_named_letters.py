@@ -15,7 +15,7 @@ from opwright.emit.steps.module import step_wrapper
 from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
-from support.package import package
+from support.package import package, write_package
 from support.spec_packages import instruction_set, serving_one_of_many
 from support.step_verdicts import first_disagreement
 
@@ -144,6 +144,7 @@ def test_conditions_that_name_a_letter_choose_its_cells(step: str, products: int
     [
         ("y[n, c] += select(at[n] == k, x[k, c], 0)", False),
         ("y[n, c] += select(floor(at[n] * 0.5) == k, x[k, c], 0)", True),
+        ("y[n, c] += select(spot[n] == k, x[k, c], 0)", True),
         ("y[n] += select(floor(at[n] * 0.5) == k, x[k], 0)", False),
         ("y[k, c] += select(floor(at[n] * 0.5) == k, x[n, c], 0) * like[k]", True),
     ],
@@ -152,6 +153,15 @@ def test_numbers_that_values_tell_are_computed_once_for_all_cells(step: str, onc
     (op,) = load_texts({"lookup.yaml": lookup(step)}).ops
     told = [name for name in staged(op).program.integers if name.startswith("told_")]
     assert bool(told) == once
+
+
+def test_cells_that_rows_of_numbers_name_are_taken_before_what_is_made_of_them(tmp_path: Path) -> None:
+    text = lookup("y[c, n] += select(floor(spot[n]) + t == k, x[c, k] * weight[n, t], 0)")
+    (op,) = load_texts({"blend.yaml": text}).ops
+    assert [axis.name for axis in staged(op).program.arrays["told_0_"].axes] == ["t", "n"]
+    write_package({"blend.yaml": text}, tmp_path, "blends")
+    (kernels,) = tmp_path.glob("blends/c/*.c")
+    assert "opwright_taken_f32(x, x_places_, n_, x_room_)" in kernels.read_text("utf-8")
 
 
 @pytest.mark.sweep

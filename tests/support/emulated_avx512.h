@@ -192,6 +192,8 @@ EMU uint16_t emu_cmplt_epu32(__m512i a, __m512i b) { ARR(uint32_t, 16, x, a); AR
 #define _mm512_setzero_pd() _mm512_set1_pd(0)
 EMU uint8_t emu_cmpgt_epu64(__m512i a, __m512i b) { ARR(uint64_t, 8, x, a); ARR(uint64_t, 8, y, b); uint8_t m = 0; for (int i = 0; i < 8; i++) m |= (uint8_t)((x[i] > y[i]) << i); return m; }
 #define _mm512_cmpgt_epu64_mask emu_cmpgt_epu64
+EMU uint8_t emu_cmpneq_epi64(__m512i a, __m512i b) { ARR(uint64_t, 8, x, a); ARR(uint64_t, 8, y, b); uint8_t m = 0; for (int i = 0; i < 8; i++) m |= (uint8_t)((x[i] != y[i]) << i); return m; }
+#define _mm512_cmpneq_epi64_mask emu_cmpneq_epi64
 EMU __m512i emu_mulhi_epu16(__m512i a, __m512i b) { ARR(uint16_t, 32, x, a); ARR(uint16_t, 32, y, b); for (int i = 0; i < 32; i++) x[i] = (uint16_t)((uint32_t)x[i] * y[i] >> 16); return emu_siof(x); }
 #define _mm512_mulhi_epu16 emu_mulhi_epu16
 EMU __m512i emu_srli32(__m512i a, unsigned n) { ARR(uint32_t, 16, x, a); for (int i = 0; i < 16; i++) x[i] >>= n; return emu_siof(x); }
@@ -252,6 +254,8 @@ EMU __m256i emu_cvt64(__m512i a) { ARR(int64_t, 8, x, a); int32_t r[8]; for (int
 #define _mm512_cvtepi64_epi32 emu_cvt64
 EMU __m256 emu_gather(__m512i a, const void *p, int scale) { ARR(int64_t, 8, x, a); __m256 r; float f[8]; for (int i = 0; i < 8; i++) memcpy(f + i, (const char *)p + x[i] * scale, 4); memcpy(&r, f, 32); return r; }
 #define _mm512_i64gather_ps emu_gather
+EMU __m256 emu_mask_gather(__m256 r, __mmask8 k, __m512i a, const void *p, int scale) { ARR(int64_t, 8, x, a); float f[8]; memcpy(f, &r, 32); for (int i = 0; i < 8; i++) if (k >> i & 1) memcpy(f + i, (const char *)p + x[i] * scale, 4); memcpy(&r, f, 32); return r; }
+#define _mm512_mask_i64gather_ps emu_mask_gather
 EMU __m512i emu_madd(__m512i a, __m512i b) { ARR(int16_t, 32, x, a); ARR(int16_t, 32, y, b); int32_t r[16]; for (int i = 0; i < 16; i++) r[i] = (int32_t)((uint32_t)(x[2 * i] * y[2 * i]) + (uint32_t)(x[2 * i + 1] * y[2 * i + 1])); return emu_siof(r); }
 #define _mm512_madd_epi16 emu_madd
 EMU __m512i emu_dpbusd(__m512i s, __m512i a, __m512i b) { ARR(int32_t, 16, r, s); ARR(uint8_t, 64, x, a); ARR(int8_t, 64, y, b); for (int i = 0; i < 64; i++) r[i / 4] = (int32_t)((uint32_t)r[i / 4] + (uint32_t)(x[i] * y[i])); return emu_siof(r); }

@@ -79,6 +79,8 @@ static inline int opwright_within(int64_t at, int64_t extent)
     return (uint64_t)at < (uint64_t)extent;
 }
 
+#define OPWRIGHT_NOWHERE INT64_MIN // instead of a place in an array, where there is no cell
+
 // Negative if a number is not that of a cell: of many, all are if no bit of this has the sign.
 static inline int64_t opwright_outside(int64_t at, int64_t extent)
 {

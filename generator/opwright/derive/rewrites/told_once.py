@@ -22,7 +22,8 @@ def told_once(found: Program) -> Program:
     for part in found.parts:
         for number in dict.fromkeys(_numbers(found, part)):
             if number not in made:
-                letters = [letter for letter in part.letters if letter in expr.names(number)]
+                target, own = expr.names(part.target), (x for x in part.letters if x in expr.names(number))
+                letters = sorted(own, key=lambda letter: letter in target)  # so that rows of cells lie as these do
                 made[number] = Read(f"told_{len(made)}_", tuple(map(Name, letters)))
                 axes = tuple(found.letters[letter] for letter in letters)
                 arrays[made[number].tensor] = Array(made[number].tensor, "between", axes)
@@ -38,7 +39,7 @@ def _numbers(found: Program, part: Part) -> Iterator[Call]:
     if part.by is not None or part.target.tensor in found.integers:
         return
     for node in (node for tree in (part.target, part.formulas[0].value) for node in expr.walk(tree)):
-        if isinstance(node, Call) and node.function == "cell" and not isinstance(node.arguments[0], Read):
+        if isinstance(node, Call) and node.function == "cell":
             once = all(_writers(found, read.tensor) < 2 for read in expr.reads(node))
             if once and expr.names(node) & {*part.letters} < {*part.letters}:
                 yield node

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ...derive.program import Formula, Part
+from ...derive.program import Formula, Part, summed_alone
 from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Read
@@ -30,7 +30,7 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import across, bends, cache_lines, joined, repeats, together
+from . import across, bends, cache_lines, joined, named_rows, repeats, together
 from .elements import ROOM, Elements, product
 from .values import LaneValues, Values
 
@@ -79,6 +79,8 @@ class RowReads:
             LaneValues, hoist=self.hoisted, opaque=self.opaque, row=self.function_of_row, wide=self.widened
         )
         own |= {"limit": self.limit, "counted": self.counted}
+        cell = summed_alone(formula.value) or formula.value
+        own |= {"alone": cell if part.operator == "set" and isinstance(cell, Read) else None}
         self.inside = makers(**own, lane=self.lane, reduces=self.lane not in expr.names(part.target))
 
     def narrowest(self) -> int:
@@ -305,6 +307,12 @@ class RowReads:
     def _gathered(self, read: Read, name: str, room: str) -> str:
         """A row without a fixed stride from cell to cell, or one that may have none."""
         elements, dtype = self.elements, self.elements.dtype(read.tensor)
+        if self.inside.named(read):
+            self.gathers, elements.position = True, Name("i_")
+            self.before += named_rows.taken(elements, read, room, N, self.part.source)
+            elements.position = None
+            elements.buffered(ZERO)
+            return room
         self.gathers, elements.position = True, Name("i_")
         gathered = Assign(Index(Name(room), Name("i_")), elements.element(read), source=self.part.source)
         elements.position = None
