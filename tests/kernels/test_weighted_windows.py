@@ -81,6 +81,46 @@ def test_windows_of_several_weights_agree_with_the_interpreter(seed: int, tmp_pa
             assert problem is None, f"{isa}: {problem}"
 
 
+BLOCKS = """op: Blocks
+revision: 1
+summary: Windows of blocks of cells.
+dims: {{samples: N, channels: C, outputs: O, cells: W, windows: T, taps: K{size}}}
+inputs: [{{name: x, dims: {{A: N, B: C, W: W}}}}, {{name: f, dims: {{{axes}}}}}]
+outputs: [{{name: y, dims: {{A: N, B: O, T: T}}}}]
+dtypes: [{{x: {kind}, f: {kind}, y: {kind}, accumulate: f32}}]
+shape: {{T: floor(W / {step})}}
+semantics:
+  ranges: {{n: N, o: O, c: C, t: T, k: K, i: {each}}}
+  steps: ["y[n, o, t] += x[n, c, {step} * t + {each} * k + i - {pad}] * f[{at}]"]
+"""
+
+
+def blocks(seed: int, kind: str = "f32") -> str:
+    """Blocks of a number of cells or of a size, which weights have along two axes of any order."""
+    random = rng("blocks", seed)
+    each, at = ("2", "3", "P")[seed % 3], [str(letter) for letter in random.permutation([*"ocki"])]
+    extents = {"o": "O", "c": "C", "k": "K", "i": each}
+    axes = ", ".join(f"{letter.upper()}{letter}: {extents[letter]}" for letter in at)
+    size, pad, step = ", each: P" * (each == "P"), int(random.integers(3)), int(random.integers(1, 4))
+    given = {"size": size, "axes": axes, "kind": kind, "step": step, "each": each, "pad": pad, "at": ", ".join(at)}
+    return BLOCKS.format(**given)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_of_blocks_are_products(seed: int) -> None:
+    (op,) = load_texts({"blocks.yaml": blocks(seed)}).ops
+    assert any(phase.contraction is not None for phase in staged(op).phases)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(12 if FULL else 2))
+def test_windows_of_blocks_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
+    text = blocks(seed + 1, ("f32", "bf16")[seed % 2])
+    library, module = package({"blocks.yaml": text}, tmp_path, f"blocks_{seed}")
+    problem = first_disagreement(module, library.ops[0], rng("blocks", seed), 20 if FULL else 8, Counter())
+    assert problem is None, f"{text}: {problem}"
+
+
 MEAN = """op: OuterMean
 revision: 1
 summary: The mean of outer products.

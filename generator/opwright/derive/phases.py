@@ -50,6 +50,7 @@ from .rewrites.scans import moves, run_alone, scanned
 from .rewrites.sharing import hoisted, shared
 from .rewrites.sides import on_sides
 from .rewrites.strips import in_strips
+from .rewrites.taps import taps_of_one
 from .rewrites.told_once import told_once
 from .rewrites.turning import turned
 from .rewrites.written_out import written_out
@@ -109,7 +110,7 @@ def staged(op: Op) -> Staged:
     found = told_once(at_named(looked_up(picked(found, op), op)))
     found = assigned(in_strips(in_components(summed_first(on_sides(framed(found, op), op)))), once)
     found = accumulating(outside(gaps_filled(found, outputs), outputs), outputs)
-    found = scanned(bordered(respelled(found), op))
+    found = scanned(bordered(taps_of_one(respelled(found)), op))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = hoisted(_by_blocks(paired(apart(masked(reaching(beforehand(at_once(found, op)))))), optional))
     found = divided_last(inlined(found, [phase.parts for phase in _phases(found, optional)], plain))

@@ -178,12 +178,12 @@ def _cell(found: Program, pick: Pick, integers: frozenset[str]) -> Expr:
     index = _index(pick.value, integers)
     for letter in pick.beside[::-1]:
         if letter == pick.letter:
-            return index if letter == pick.beside[0] else Binary("%", index, _divisor(found, letter))
-        index = Call("floor", (Binary("/", index, _divisor(found, letter)),))
+            return index if letter == pick.beside[0] else Binary("%", index, divisor(found, letter))
+        index = Call("floor", (Binary("/", index, divisor(found, letter)),))
     return index
 
 
-def _divisor(found: Program, letter: str) -> Expr:
+def divisor(found: Program, letter: str) -> Expr:
     """The extent of a letter, at least 1: one without values has no cell."""
     extent = found.letters[letter].extent
     return Call("max", (extent, Number(1))) if found.may_be_empty([letter]) else extent
