@@ -10,6 +10,15 @@ enum { PIECE = 512 }; // cells that are converted at a time
 
 // Whether operands are shifted to the signs of the instruction.
 #define SHIFTED (GROUP == 4 && !OPWRIGHT_AMX)
+enum { ONES = GROUP == 4 ? 0x01010101 : 0x00010001 }; // a unit of them
+
+// What is to be subtracted from each byte of an operand as it is multiplied.
+static inline int32_t left_zero_of(const opwright_contraction *q) {
+    return (int32_t)q->left_zero + (SHIFTED && q->left_signed ? 128 : 0);
+}
+static inline int32_t right_zero_of(const opwright_contraction *q) {
+    return (int32_t)q->right_zero - (SHIFTED && !q->right_signed ? 128 : 0);
+}
 
 // A term of a unit as it is multiplied.
 INLINE int32_t term_of(uint8_t byte, bool is_signed, bool left) {
@@ -113,7 +122,7 @@ INLINE ivec columns_sum(ivec units, bool is_signed) {
     return sums;
 #else
     (void)is_signed;
-    return dotted((ivec){0}, (ivec){0} + (GROUP == 4 ? 0x01010101 : 0x00010001), units);
+    return dotted((ivec){0}, (ivec){0} + ONES, units);
 #endif
 }
 
@@ -124,7 +133,7 @@ INLINE int32_t left_sum(const int32_t *from, int64_t units, bool is_signed) {
 #if !OPWRIGHT_AMX
     ivec sums = {0};
     for (; u + LANES <= units; u += LANES)
-        sums = dotted(sums, ivec_load(from + u), (ivec){0} + (GROUP == 4 ? 0x01010101 : 0x00010001));
+        sums = dotted(sums, ivec_load(from + u), (ivec){0} + ONES);
     for (int l = 0; l < LANES; l++)
         sum += sums[l];
 #endif

@@ -5,8 +5,8 @@
 // and columns give the correction of the sums of products for that, and for zero points. Left may be windows that overlap:
 // rows of it are gathered run by run.
 
-#include "contraction_bytes_few.h"
 #include "contraction_copy.h"
+#include "contraction_few.h"
 
 enum {
     MAX_TILE = MAX_2,
@@ -63,8 +63,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     opwright_contraction *q = &p->q;
     if (exchanges(q))
         exchange(q);
-    p->left_zero = (int32_t)q->left_zero + (SHIFTED && q->left_signed ? 128 : 0);
-    p->right_zero = (int32_t)q->right_zero - (SHIFTED && !q->right_signed ? 128 : 0);
+    p->left_zero = left_zero_of(q), p->right_zero = right_zero_of(q);
     p->run = q->term_axes > 0 && q->term_step[q->term_axes - 1] == 1 ? q->term_extent[q->term_axes - 1] : 1;
     p->vectors = round_up(ceil_div(max(1, q->columns), LANES), OPWRIGHT_AMX ? WIDE : 1);
     p->tiles = max(1, ceil_div(q->rows, MAX_TILE));
@@ -320,10 +319,8 @@ int64_t OPWRIGHT_NAME(contract_scratch)(const void *problem, int64_t workers) {
     plan p;
     plan_of(&p, contraction, workers);
     const int64_t operands = copied_bytes(&contraction->left) + copied_bytes(&contraction->right) + OVER;
-    if (few_fits(&p.q)) {
-        const few f = few_of(&p.q, p.left_zero, p.right_zero);
-        return operands + max(1, workers) * few_worker_bytes(&f);
-    }
+    if (few_fits(&p.q))
+        return operands + max(1, workers) * few_worker_bytes(&p.q);
     return operands + runs_bytes(&p) + (p.alone ? 0 : p.right_bytes) + max(1, workers) * worker_bytes(&p);
 }
 
@@ -340,16 +337,14 @@ void OPWRIGHT_NAME(contract)(const void *problem, const void *given_left, const 
     int64_t *const runs = (int64_t *)(void *)((char *)o.rest + OVER);
     if (p.products == 0 || p.q.rows == 0 || p.q.columns == 0)
         return;
+    const sink whole = {out, 0, finish, context};
     if (few_fits(&p.q)) {
-        few f = few_of(&p.q, p.left_zero, p.right_zero);
-        f.left = left, f.right = right, f.out = (sink){out, 0, finish, context}, f.workers = (char *)runs;
-        opwright_run(team, few_task, &f, p.products * f.stretches);
+        few_rows(&p.q, p.products, left, right, whole, team, runs);
         return;
     }
     for (int64_t r = 0; p.q.term_axes > 0 && r < p.q.terms / p.run; r++)
         runs[r] = term_place(&p.q, r * p.run);
     scratch = (char *)runs + runs_bytes(&p);
-    const sink whole = {out, 0, finish, context};
     call c = {.p = &p, .left = left, .right = right, .out = whole, .packed = scratch, .runs = runs};
     c.columns = (int32_t *)(void *)(c.packed + p.units * p.stage);
     c.workers = (char *)scratch + (p.alone ? 0 : p.right_bytes);
