@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import ModuleType
 
 import pytest
@@ -34,6 +35,8 @@ def capped_at(kernels: ModuleType, isa: str) -> Iterator[str]:
         patch.setenv("OPWRIGHT_ISA", isa)
         if not found.needs <= flags:
             patch.setattr(isas, "cpu_flags", lambda: flags | REGISTERS)
+            engines = import_module(f"{kernels.__name__}._contraction_engines")
+            patch.setattr(engines, "_engines", {})  # which are those of this CPU
         isas.allowed.cache_clear()
         yield isa
     isas.allowed.cache_clear()
