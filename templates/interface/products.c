@@ -190,7 +190,8 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, bo
     if (merged(&terms).count > 1) {
         walks by_right = terms;
         sort(&by_right, RIGHT, -1);
-        if (!nested(&terms, LEFT) && nested(&by_right, RIGHT)) {
+        const bool fewer = !nested(&terms, LEFT) || cells_of(&rows) < cells_of(&columns);
+        if (fewer && nested(&by_right, RIGHT)) {
             terms = by_right;
         }
         wanted[LEFT] = wanted[LEFT] || !nested(&terms, LEFT);

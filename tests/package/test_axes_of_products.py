@@ -64,6 +64,16 @@ def test_cells_that_both_operands_repeat_are_in_one_product_if_rows_and_columns_
     assert found > 10
 
 
+@pytest.mark.parametrize(("rows", "columns", "copied"), [(48, 500, "left"), (500, 48, "right")])
+def test_the_smaller_of_two_operands_whose_terms_lie_in_other_orders_is_copied(
+    rows: int, columns: int, copied: str
+) -> None:
+    walks = (Walk(rows, 36, 0, columns), Walk(columns, 0, 36, 1), Walk(4, 9, 1, 0), Walk(9, 1, 4, 0))
+    shape = shaped(walks, (False, False, True, True))
+    assert shape is not None
+    assert {*shape.copied} == {copied}
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_an_operand_that_is_read_once_is_not_copied_for_longer_axes(seed: int) -> None:
     found = 0
