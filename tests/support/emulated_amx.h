@@ -1,4 +1,4 @@
-// The matrix registers of AMX by loops, so that a CPU without them runs the code for them: see emulated_amx.py.
+// The matrix registers of AMX by loops, so that a CPU without them runs the code for them: see spec_packages.py.
 //
 // Included before everything else. What the manual has #UD or #GP for ends the process with a message that names it.
 

@@ -19,7 +19,6 @@ import numpy as np
 from opwright.language import expr
 from opwright.language.model import Op
 from opwright.oracle import interpret
-from opwright_kernels import _isa
 
 from .draws import best_and_another, one_of
 from .spec_calls import Caller, Drawn, Rng
@@ -58,6 +57,8 @@ exec $cc "$@"
 @contextlib.contextmanager
 def quick_compiler(folder: Path) -> Iterator[None]:
     """CC is a compiler that hardly optimises and emulates matrix registers that this CPU lacks; cffi needs no glue."""
+    from opwright_kernels import _isa  # which is not there where an installed package is held against its specs
+
     script = folder / "quick-cc"
     script.write_text(QUICK)
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
