@@ -145,6 +145,9 @@ class Run:
                 first = MIN_S64 if first < 0 else -(MIN_S64 + 1)
             size = math.prod(self.shapes[target.tensor])
             self.data[target.tensor] = np.full(size, first, self.dtype)
+        made = self.data[target.tensor]
+        if any(read.tensor == target.tensor for read in reads):  # cells are read as they were before the step
+            made = made.copy()
         for letters in self.walk(letters_of(self.op, step, assignment)):
             at, taken = self.position(target, letters)
             spots = {}
@@ -160,9 +163,10 @@ class Run:
             value = self.value(assignment.value, letters, spots)
             value = np.broadcast_to(np.asarray(value).astype(self.dtype), at.shape)
             if assignment.op == "set":
-                self.data[target.tensor][at] = value
+                made[at] = value
             else:
-                COMBINE[assignment.op].at(self.data[target.tensor], at, value)
+                COMBINE[assignment.op].at(made, at, value)
+        self.data[target.tensor] = made
 
     def rank(self) -> int:
         vectors = [
