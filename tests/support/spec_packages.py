@@ -25,7 +25,7 @@ from .spec_calls import Caller, Drawn, Rng
 
 # A compiler that takes the least time: what is tested here is whether values are right. It says of itself that it is
 # another one, so that its kernels never serve where speed counts. gcc 12 compiles a kernel of steps with -Og in 0.6 of
-# the time of -O1, an engine in half of it, contractions in a quarter if it leaves loops as they are, which it then would
+# the time of -O1, an engine in half of it, contractions in a third if it leaves loops as they are, which it then would
 # unroll without simplifying them; a third of a small kernel's time is the header, which is read once. Matrix registers
 # that this CPU lacks are emulated.
 QUICK = """#!/bin/sh
