@@ -184,3 +184,36 @@ def test_rows_of_any_type_are_reduced_as_they_stand(tmp_path: Path) -> None:
                         for one in getattr(module, name)(given):
                             assert np.isnan(one[0, rows // 2]), (isa, length)
                             assert np.isnan(one).sum() == 1, (isa, length)
+
+
+BYTES = """op: {name}
+revision: 1
+summary: Extremes of the columns of bytes.
+dims: {{rows: N, columns: C}}
+inputs: [{{name: src, dims: {{N: N, C: C}}}}]
+outputs: [{{name: dst, dims: {{C: C}}}}]
+dtypes:
+  - {{src: s8, dst: s8, accumulate: f32}}
+  - {{src: u8, dst: u8, accumulate: f32}}
+semantics:
+  ranges: {{n: N, c: C}}
+  steps:
+    - dst[c] {operator}= src[n, c]
+"""
+
+
+def test_extremes_of_columns_of_bytes_are_held_in_bytes(tmp_path: Path) -> None:
+    texts = {f"{name}.yaml": BYTES.format(name=name.title(), operator=name[:3]) for name in ("minima", "maxima")}
+    library, module = package(texts, tmp_path, "byte_columns")
+    random = np.random.default_rng(17)
+    assert "int8_t tile_[256];" in (tmp_path / "byte_columns" / "c" / "maxima_s8.c").read_text()
+    for isa in serving(module, library.ops[0]):
+        with instruction_set(module, isa):
+            for kind, (rows, columns) in itertools.product(
+                ("i1", "u1"), ((0, 300), (1, 31), (40, 97), (5, 256), (3, 777))
+            ):
+                least, greatest = np.iinfo(kind).min, np.iinfo(kind).max
+                room = random.integers(least, greatest + 1, (rows, 2 * columns)).astype(kind)
+                for given in (room[:, :columns], room[:, ::2]):
+                    assert (module.minima(given) == given.min(0, initial=greatest)).all(), (isa, kind, rows, columns)
+                    assert (module.maxima(given) == given.max(0, initial=least)).all(), (isa, kind, rows, columns)

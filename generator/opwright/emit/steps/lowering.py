@@ -44,7 +44,7 @@ from .loops import Loop
 from .roomy import halved
 from .rows import Row
 from .tasks import Tasks
-from .tiles import TILE, in_rounds, possible, tiled
+from .tiles import TILE, in_rounds, kept_type, possible, tiled
 from .values import updated
 
 
@@ -263,7 +263,8 @@ class Lowering(Tasks):
                 ending = (lambda: self.ending(part, following)) if ends else None
                 begins = all(map(self.in_tiles, (part, *following)))
                 more = () if ends else following
-                tiles = tiled(self, part, formula, reduced, bounds, ending, begins, target_loops, more)
+                kept = kept_type(self, part, formula, following)
+                tiles = tiled(self, part, formula, reduced, bounds, ending, begins, target_loops, more, kept)
                 made = self.looped(target_loops, bounds, tiles, part.source)
             else:
                 lanes = self.laned(bounds, choices.written(self, part, formula), part.source)

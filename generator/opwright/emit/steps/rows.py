@@ -196,20 +196,23 @@ class Row(RowReads):
         """Whether what a step writes is a row of f32 as it stands, which is converted without a copy."""
         return isinstance(value, Read) and self.lane in expr.names(value) and self.elements.dtype(value.tensor) == "f32"
 
-    def added(self, tiles: Mapping[str, tuple[Part, Formula]]) -> tuple[Stmt, ...]:
-        """Combines the terms of lanes with arrays of as many cells, one for each step."""
+    def added(self, tiles: Mapping[str, tuple[Part, Formula]], kept: str) -> tuple[Stmt, ...]:
+        """Combines the terms of lanes with arrays of as many cells, one for each step; `kept` in their type."""
         loops: list[Stmt] = []
         sums = Index(Name(next(iter(tiles))), Name("i_"))
         for name, (part, formula) in tiles.items():
+            cell = Index(Name(name), Name("i_"))
             if (number := places.number(self.part, part)) is not None:  # which knows the extreme before this term
-                cells = sums, Index(Name(name), Name("i_"))
                 both = [self.at(Name("i_"), partial(self.inside.cell, one)) for one in (self.formula.value, number)]
-                loops.insert(0, self.along(places.updated(self.part, part, cells, *both)))
+                loops.insert(0, self.along(places.updated(self.part, part, (sums, cell), *both)))
+                continue
+            if kept:
+                made = self.at(Name("i_"), partial(self.inside.copied, formula.value, kept))
+                pick = Call(f"opwright_{part.operator}_{kept}", (cell, made))
+                loops.append(self.along(Assign(cell, pick, source=part.source)))
                 continue
             made = self.at(Name("i_"), partial(self.inside.cell, formula.value))
-            loops.append(
-                self.along(updated(self.values, part.operator, Index(Name(name), Name("i_")), made, part.source))
-            )
+            loops.append(self.along(updated(self.values, part.operator, cell, made, part.source)))
         return (*self.before, *loops)
 
     def powers(self, loop: Callable[[expr.Expr], list[Stmt]]) -> list[Stmt]:
