@@ -195,6 +195,7 @@ STEPS = (
     "y[k] min= select(at[n] == k, x[n, c] - v[m, l], inf)",
     "y[k] *= select(at[n] - 1 == k, x[k, n, c], 1)",
     "y[k, c] += select(at[n] == k and to[n] == l, v[n] * x[l, c], 0)",
+    "y[n, m, c] += select(at[m, n] == k, v[c, n, m] * x[k, n, c], 0)",
 )
 ANY = (-(2**63), -(2**63) + 1, -(2**31), -1, 2**24 + 1, 2**31, 2**62, 2**63 - 1)
 

@@ -7,6 +7,7 @@ that tasks keep it.
 from __future__ import annotations
 
 from ...derive.algebra import slopes
+from ...derive.rewrites.accumulating import loose_axes
 from ...language import expr
 from ...language.expr import Read
 from ..nodes import ONE, Binary, Call, Conditional, DeclareArray, Expr, Name
@@ -25,11 +26,17 @@ def row(elements: Elements, read: Read, step: Expr, at: Expr) -> Expr | None:
         number, rows = Binary("-", Name(letter), FROM), Binary("-", TO, FROM)
         kept = _kept(elements, read, step, SQUARE * TURNED)
         return Call(f"opwright_across_{dtype}", (at, step, across, N, number, rows, kept))
-    if letter and letter not in expr.names(read):
+    if shares(elements, read):
         kept = _kept(elements, read, step, TURNED)
         made = Binary("||", Binary("==", Name(letter), FROM), Binary("==", step, ONE))
         return Conditional(made, Call(f"opwright_row_{dtype}", (at, step, N, kept)), kept)
     return None
+
+
+def shares(elements: Elements, read: Read) -> bool:
+    """Whether tasks share what is made of a read: a condition that is not that of all of them must not skip it."""
+    alike = elements.crossing not in expr.names(read) and not loose_axes(elements.program, read)
+    return bool(elements.crossing) and (read in elements.crossed or alike)
 
 
 def _kept(elements: Elements, read: Read, step: Expr, cells: int) -> Expr:

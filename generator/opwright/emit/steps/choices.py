@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...derive.algebra.conditions import conjunction, conjuncts, is_number
 from ...derive.program import INITIAL, Formula, Part
 from ...language import expr
+from ...language.expr import Read
 from .. import nodes
 from ..nodes import ZERO, Assign, Binary, Call, Declare, Expr, For, If, Name, Scope, Stmt, Unary
-from . import joined
+from . import across, joined
 from .loops import Loops
 from .row_reads import N
 from .rows import Row
@@ -51,29 +52,37 @@ def where(loops: Loops, part: Part, tests: Sequence[expr.Expr], body: Sequence[S
 
 def written(loops: Loops, part: Part, formula: Formula) -> tuple[Stmt, ...]:
     """A row of a step whose lanes have cells of their own."""
+    row = Row(loops, loops.values_of(part.target.tensor), part, formula)
+    for read in dict.fromkeys(formula.reads):
+        if row.lane in expr.names(read) and across.shares(loops, read):
+            row.row_of(read)
+    return *row.before, *_chosen(loops, part, formula, row.rows)
+
+
+def _chosen(loops: Loops, part: Part, formula: Formula, shared: Mapping[Read, str]) -> tuple[Stmt, ...]:
+    """A row that reads others, which tasks share, whatever the conditions of each task say."""
     assert loops.lanes is not None
     choice = _choice(formula.value, loops.lanes.name)
-    # Rows that are turned for several tasks are turned by the first, whose condition may differ.
-    if choice is None or any(loops.crossing in expr.names(test) for test in choice[0]):
-        return _gathered(loops, part, formula)
+    if choice is None:
+        return _gathered(loops, part, formula, shared)
     tests, yes, no = choice
     # Of two such choices, one within the other, names must differ.
     holds = Name(f"holds_{sum(1 for _ in expr.walk(formula.value))}_")
-    rows = [If(holds, written(loops, part, _valued(formula, yes)), source=part.source)]
+    rows = [If(holds, _chosen(loops, part, _valued(formula, yes), shared), source=part.source)]
     if not _neutral(part, no):
-        rows.append(If(Unary("!", holds), written(loops, part, _valued(formula, no)), source=part.source))
+        others = _chosen(loops, part, _valued(formula, no), shared)
+        rows.append(If(Unary("!", holds), others, source=part.source))
     return Declare(holds.name, _holds(loops, part, tests), "int"), *rows
 
 
-def _gathered(loops: Loops, part: Part, formula: Formula) -> tuple[Stmt, ...]:
+def _gathered(loops: Loops, part: Part, formula: Formula, shared: Mapping[Read, str]) -> tuple[Stmt, ...]:
     """A row of a step, in one way where all cells that it reads are there, and in another where one is not."""
-    assert loops.lanes is not None
-    value = formula.value
-    row = Row(loops, loops.values_of(part.target.tensor), part, formula)
+    value, values = formula.value, loops.values_of(part.target.tensor)
+    row = Row(loops, values, part, formula, rows=shared)
     tests = [*conjuncts(value.arguments[0])] if isinstance(value, expr.Call) and value.function == "select" else []
     cells = [test for test in tests if isinstance(test, expr.Call) and test.function == "within"]
     if joined.letter_of(loops):
-        many = Row(loops, row.values, part, formula)
+        many = Row(loops, values, part, formula)
         many.joins = True
         return (
             If(joined.SEVERAL, many.written(), source=part.source),
@@ -83,14 +92,14 @@ def _gathered(loops: Loops, part: Part, formula: Formula) -> tuple[Stmt, ...]:
         return row.written()
     places = [row.at(Name("i_"), functools.partial(_place, loops, test)) for test in cells]
     outside = tuple(Assign(OUTSIDE, place, "|=", source=part.source) for place in places)
-    inside = Row(loops, row.values, part, _valued(formula, expr.children(value)[1]))
+    inside = Row(loops, values, part, _valued(formula, expr.children(value)[1]), rows=shared)
     return (
         Declare(OUTSIDE.name, ZERO, changes=True),
         Scope((*row.before, For("i_", ZERO, N, outside, source=part.source))),
         If(Binary(">=", OUTSIDE, ZERO), inside.written(), source=part.source),
         If(
             Binary("<", OUTSIDE, ZERO),
-            Row(loops, row.values, part, formula).written(),
+            Row(loops, values, part, formula, rows=shared).written(),
             source=part.source,
         ),
     )

@@ -5,8 +5,9 @@ In: the elements of a phase, and a step's formula. Out: names of rows for `n_` l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 
 from ...derive.program import Formula, Part, summed_alone
 from ...language import expr
@@ -43,7 +44,7 @@ class RowReads:
     """What the lanes of one step read.
 
     With `beside`, which gets the strides for which that is right, rows are read where they are: a call that copies one,
-    even if nobody makes it, keeps compilers from holding sums in registers across it.
+    even if nobody makes it, keeps compilers from holding sums in registers across it. `rows` are made already.
     """
 
     def __init__(
@@ -53,13 +54,14 @@ class RowReads:
         part: Part,
         formula: Formula,
         beside: dict[Expr, Expr] | None = None,
+        rows: Mapping[Read, str] = MappingProxyType({}),
     ) -> None:
         assert elements.lanes is not None
         self.elements, self.values, self.part, self.formula = elements, values, part, formula
         self.lane = elements.lanes.name
         self.before: list[Stmt] = []
         self.after: list[Stmt] = []
-        self.rows: dict[Read, str] = {}
+        self.rows = dict(rows)
         self.same: dict[expr.Expr, str] = {}
         self.limits: dict[expr.Expr, str] = {}  # positions in the row that letters are compared with
         self.counts: dict[expr.Name, str] = {}  # the numbers of first lanes
