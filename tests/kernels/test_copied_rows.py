@@ -93,12 +93,26 @@ semantics:
   steps:
     - "y[b, c, t] VALUE x[b, c]"
 """
+FILLED = """
+op: Filled
+revision: 1
+summary: A number many times.
+dims: {}
+attributes: [{name: times, symbol: T, type: s64, required: true, min: 0, summary: How many times.}]
+inputs: [{name: x, dims: {}, summary: A number.}]
+outputs: [{name: y, dims: {Z: T}, summary: A row.}]
+dtypes: [{x: f32, y: f32, accumulate: f32}, {x: bf16, y: bf16, accumulate: f32}, {x: u8, y: u8, accumulate: f32}]
+semantics:
+  ranges: {t: T}
+  steps:
+    - "y[t] = x[]"
+"""
 
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     texts = {"Numbered.yaml": NUMBERED, "Stretched.yaml": STRETCHED.replace("VALUE", "=")}
-    texts["Added.yaml"] = STRETCHED.replace("VALUE", "+=").replace("Stretched", "Added")
+    texts |= {"Filled.yaml": FILLED, "Added.yaml": STRETCHED.replace("VALUE", "+=").replace("Stretched", "Added")}
     return package(texts, Path(tmp_path_factory.mktemp("other_rows")), "other_rows_package")[1]
 
 
@@ -118,6 +132,7 @@ def test_a_row_of_one_cell_has_that_cell(others: ModuleType, dtype: str, isa: st
         for view in (x.astype(TYPES[dtype]), np.repeat(x, 2, 1).astype(TYPES[dtype])[:, ::2]):
             for function in (others.stretched, others.added):
                 assert (function(view, times=times) == view[..., None]).all(), times
+            assert (others.filled(view[3:4, 5].reshape(()), times=times) == np.full(times, view[3, 5])).all()
 
 
 PIXELS = """

@@ -28,7 +28,7 @@ DECAYS = ("pow(0.9, {n})", "pow(scale[d], {n})", "exp(-({n}) / 8)", "exp2(0.1 * 
 def drawn(random: np.random.Generator, name: str, decays: bool = False, plain: bool = False) -> str:
     """A spec: a letter of cells and one of terms before or behind them, on any axis, with terms of any kind.
 
-    Those of plain ones are cells of an input of the type in which they are added up, in all calls.
+    Some add up another axis, too. Those of plain ones are cells of an input of the type in which they are added up, in all calls.
     """
 
     def one(items: list[str]) -> str:
@@ -42,7 +42,12 @@ def drawn(random: np.random.Generator, name: str, decays: bool = False, plain: b
     factor = one([*DECAYS]).format(n=one(["c - d", "d - c", "c - d + 1"])) if decays else ""
     value = value.format(t=cells.replace("c", "d")) if not decays else f"src[{cells.replace('c', 'd')}] * {factor} / 2"
     guard = one([*GUARDS[: 9 if plain else None]])
-    dims = "{" + ", ".join(f"{axis}: {axis}" for axis in axes) + "}"
+    gone = one(["", "", "b", "a"])
+    dims, kept = (
+        "{" + ", ".join(f"{axis}: {axis}" for axis in some) + "}"
+        for some in (axes, [axis for axis in axes if axis.lower() != gone])
+    )
+    target = ", ".join(letter for letter in cells.split(", ") if letter != gone)
     scaled = "scale" in value
     scale, kinds = ("\n  - {name: scale, dims: {C: C}}", f" scale: {kind},") if scaled else ("", "")
     sizes = {"B": f"before: {one(['{symbol: B, run: true}', 'B'])}", "C": "cells: C", "A": "after: A"}
@@ -57,13 +62,13 @@ attributes:
 inputs:
   - {{name: src, dims: {dims}}}{scale}
 outputs:
-  - {{name: dst, dims: {dims}}}
+  - {{name: dst, dims: {kept}}}
 dtypes:
   - {{src: {kind},{kinds} dst: {kind}, accumulate: {SUMS.get(kind, "f32")}}}
 semantics:
   ranges: {{{", ".join(ranges[axis] for axis in ranges if axis in axes)}}}
   steps:
-    - {{do: "dst[{cells}] {operator} {value}", where: ["{guard}"]}}
+    - {{do: "dst[{target}] {operator} {value}", where: ["{guard}"]}}
 """
 
 

@@ -58,7 +58,7 @@ def copied_row(op: Op, found: Program, part: Part) -> str:
     """The letter of the last axis of a step that only copies cells of an input as they are; '' of other steps."""
     value, target = part.formulas[0].value, part.target
     plain = part.operator == "set" and not (part.by or part.where or len(part.formulas) > 1)
-    if not plain or not isinstance(value, Read) or not isinstance(last := value.indices[-1], Name):
+    if not plain or not isinstance(value, Read) or not value.indices or not isinstance(last := value.indices[-1], Name):
         return ""
     names, indices = (target.tensor, value.tensor), (*target.indices, *value.indices)
     arrays = [found.arrays[name] for name in names if name in found.arrays]

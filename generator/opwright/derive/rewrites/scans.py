@@ -70,8 +70,8 @@ def _steps(found: Program, part: Part) -> Iterator[Part]:
 def _begun(found: Program, part: Part, scan: Scan) -> Part | None:
     """The step that begins each cell with its own term, in one way for all calls; None if not all cells have one."""
     made = [*_term(part, scan, Name(scan.cell), 0, (scan.here,))]
-    if scan.here is not True or not plain(found, made[0]):
-        return None
+    if scan.here is not True or not plain(found, made[0]) or {*made[0].letters} - expr.names(part.target):
+        return None  # or not all have but one
     (formula,) = made[0].formulas
     value = Binary("+", formula.value, Number(0)) if part.operator == "sum" else formula.value  # 0 - 0 is 0
     assignment = dataclasses.replace(formula.assignment, op="set", value=value)
