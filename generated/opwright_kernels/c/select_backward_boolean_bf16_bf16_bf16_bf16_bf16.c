@@ -364,7 +364,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                         const int64_t n_ = 32;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
                         const float none_ = opwright_zero_f32();
-                        float tile_[32];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = none_;
                         }
@@ -409,7 +409,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p2_(void *conte
                         const int follow_ = cond_X_p3__step_ == n_ && cond_X_p2__step_ == 1 && diff_dst_X_p3__step_ == n_ && diff_dst_X_p2__step_ == 1;
                         float *restrict diff_src_0_sum__row_ = diff_src_0_sum_ + (x_p2__row_ * X_p2__inner_ + x_p2_);
                         const float none_ = opwright_zero_f32();
-                        float tile_[32];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = none_;
                         }
@@ -861,7 +861,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                         const int64_t n_ = 32;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
                         const float none_ = opwright_zero_f32();
-                        float tile_[32];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = none_;
                         }
@@ -906,7 +906,7 @@ static void select_backward_boolean_bf16_bf16_bf16_bf16_bf16_0_x_p1_(void *conte
                         const int follow_ = cond_X_p3__step_ == n_ && cond_X_p1__step_ == 1 && diff_dst_X_p3__step_ == n_ && diff_dst_X_p1__step_ == 1;
                         float *restrict diff_src_1_sum__row_ = diff_src_1_sum_ + (x_p1__row_ * X_p1__inner_ + x_p1_);
                         const float none_ = opwright_zero_f32();
-                        float tile_[32];
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = none_;
                         }

@@ -42,7 +42,7 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import choices, folded, places, row_sums
+from . import cache_lines, choices, folded, places, row_sums
 from .bounds import Bounds
 from .elements import product
 from .loops import Loop
@@ -245,6 +245,9 @@ def _tile(
         (walk,) = loops.looped(reduced[-1:], bounds, terms, source)
         assert isinstance(walk, For)
         inner = loops.looped(reduced[:-1], bounds, several(walk), source)
+    if any(DTYPES[loops.dtype(tensor)].size == 1 for tensor in loops.program.arrays):
+        # The last tile has no whole line of bytes, which compilers do not see: gcc warns of what it would read behind it.
+        room = max(room, cache_lines.LINE)
     made = (
         Declare("n_", count),
         *([Declare(folded.FOLLOW.name, follow, "int")] if follow is not None else []),
