@@ -39,6 +39,24 @@ ROWSsemantics:
     - some[r] OPERATOR TERM
     - y[r] = END
 """
+WHOLE = """op: Whole
+revision: 1
+summary: A sum of everything, and one of each channel.
+dims: {batch: {symbol: N}, channels: {symbol: C}, cells: {symbol: W}}
+inputs:
+  - {name: x, dims: {N: N, C: C, W: W}}
+outputs:
+  - {name: y, dims: {}}
+  - {name: z, dims: {C: C}}
+dtypes:
+  - {x: f32, y: f32, z: f32, accumulate: f32}
+semantics:
+  ranges: {n: N, c: C, w: W}
+  steps:
+    - all[] += x[n, c, w]
+    - y[] = all[] / 2
+    - z[c] += x[n, c, w]
+"""
 Made = tuple[Library, ModuleType]
 
 
@@ -64,7 +82,8 @@ def inputs_of(number: int) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     folder = tmp_path_factory.mktemp("partials")
-    yield package({f"long{n}.yaml": text(n) for n in range(len(TERMS))}, folder, "partials_package")
+    texts = {f"long{n}.yaml": text(n) for n in range(len(TERMS))}
+    yield package({**texts, "whole.yaml": WHOLE}, folder, "partials_package")
 
 
 def matrix(random: Any, dtype: np.dtype[Any], shape: tuple[int, int], kind: int) -> Any:
@@ -93,6 +112,21 @@ def test_rows_in_pieces_give_what_the_interpreter_gives(made: Made, isa: str, dt
             assert {one.tobytes() for one in found} == {found[0].tobytes()}
 
 
+@pytest.mark.parametrize("isa", ["avx2", "avx512"])
+def test_sums_of_several_letters_go_in_pieces_of_the_outer_one_or_of_rows(made: Made, isa: str) -> None:
+    """Rows that do not follow one another are fewer than pieces, or more."""
+    random = rng("partials of several letters", isa)
+    with instruction_set(made[1], isa):
+        for shape in ((1, 1, 131073), (2, 3, 90001), (40, 2, 5001), (0, 2, 200000), (3, 2, 0)):
+            x = random.integers(-4, 5, (shape[0], shape[1], shape[2] + 3)).astype(np.float32)[..., : shape[2]]
+            found = [made[1].whole(x, threads=threads) for threads in (1, 2, 3)]
+            np.testing.assert_array_equal(found[0][0], x.sum() / 2)
+            np.testing.assert_array_equal(found[0][1], x.sum((0, 2)))
+            assert len({b"".join(one.tobytes() for one in some) for some in found}) == 1
+        x = random.standard_normal((9, 2, 70001)).astype(np.float32)
+        assert len({made[1].whole(x, threads=threads)[0].tobytes() for threads in (1, 2, 3)}) == 1
+
+
 def test_sums_of_numbers_of_all_sizes_have_the_same_bits_on_every_number_of_threads(made: Made) -> None:
     random = rng("partials of any size")
     for rows, cells in ((1, 1000001), (3, 300001), (16, 140000)):
@@ -108,3 +142,5 @@ def test_a_reduction_has_a_function_for_pieces_of_rows(made: Made) -> None:
         found = [one for phase in phases for one in phase.functions if one.partial is not None]
         assert found or any(phase.product for phase in phases), number
         assert all(one.name.endswith("_c") for one in found)
+    functions = [one for phase in step_unit(made[0].op("Whole")).kernels[0].phases for one in phase.functions]
+    assert [one.name for one in functions if one.partial] == ["whole_f32_0_w", "whole_f32_1_w"]

@@ -362,7 +362,10 @@ def test_parts_begin_and_end_anywhere_in_a_run_of_tasks(shape: tuple[int, ...]) 
 
 
 def test_lanes_that_share_lines_are_taken_in_long_blocks(tmp_path: Path) -> None:
-    """What kernels reckon of the distance of neighbours: beside each other, in the same lines, in lines of their own."""
+    """What kernels reckon of the distance of neighbours: beside each other, in the same lines, in lines of their own;
+
+    and how many lanes a block of few has.
+    """
     code = (Path(kernels.__file__).parent / "c" / "max_pool_f32.c").read_text()
     (expression,) = re.findall(r"parts_, (S_w_ .*)\);", code)
     main = f"""
@@ -374,13 +377,18 @@ def test_lanes_that_share_lines_are_taken_in_long_blocks(tmp_path: Path) -> None
             const int64_t S_w_ = 1, src_X_w_ = steps[i], dst_X_w_ = 1;
             printf("%lld ", (long long)({expression}));
         }}
+        const int64_t few[][3] = {{{{64, 1, 1}}, {{64, 1, 2}}, {{96, 1, 2}}, {{128, 1, 2}}, {{64, 3, 2}}, {{63, 1, 2}}}};
+        for (int i = 0; i < 6; ++i) {{
+            printf("%lld ", (long long)opwright_block(few[i][0], few[i][1], few[i][2], 4096));
+        }}
     }}"""
     source = tmp_path / "blocks.c"
     source.write_text(main)
     include = Path(kernels.__file__).parent / "include"
     command = functions.program(functions.BUILDS[0], tmp_path, "-I", str(include), source=source)
     found = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
-    assert found == ["4096", "512", "512", "512", "64", "64", "64"]
+    assert found[:7] == ["4096", "512", "512", "512", "64", "64", "64"]
+    assert found[7:] == ["64", "32", "64", "64", "64", "64"]  # of few lanes, with threads for halves
 
 
 WIDER = """

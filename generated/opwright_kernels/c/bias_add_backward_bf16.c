@@ -63,8 +63,10 @@ static void bias_add_backward_bf16_0_x(void *context_, int64_t part_)
 static int64_t bias_add_backward_bf16_0_x_count(const opwright_bias_add_backward_sizes *sizes_)
 {
     const int64_t C = sizes_->C;
+    const int64_t N = sizes_->N;
+    const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    return opwright_pieces(C, X_inner_);
+    return opwright_pieces(C, N, X_rows_, X_inner_);
 }
 
 static void bias_add_backward_bf16_0_x_pieces(void *context_, int64_t part_)
@@ -77,6 +79,7 @@ static void bias_add_backward_bf16_0_x_pieces(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
+    const int64_t by_rows_ = N >= pieces_ ? pieces_ : 1;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
@@ -90,13 +93,17 @@ static void bias_add_backward_bf16_0_x_pieces(void *context_, int64_t part_)
         int64_t piece_ = first_task_ % pieces_;
         int64_t c = first_task_ / pieces_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t first_row_ = opwright_share(N, piece_ % by_rows_, by_rows_);
+            const int64_t past_row_ = opwright_share(N, piece_ % by_rows_ + 1, by_rows_);
+            const int64_t first_cell_ = opwright_share(X_inner_, piece_ % (pieces_ / by_rows_), pieces_ / by_rows_);
+            const int64_t past_cell_ = opwright_share(X_inner_, piece_ % (pieces_ / by_rows_) + 1, pieces_ / by_rows_);
             float diff_bias_sum_ = 0.0f;
             opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
-            for (int64_t n = 0; n < N; ++n) {
+            for (int64_t n = opwright_max(0, first_row_); n < opwright_min(N, past_row_); ++n) {
                 for (int64_t x_row_ = 0; x_row_ < X_rows_; ++x_row_) {
                     const int64_t diff_dst_X_x_at_ = opwright_walked(x_row_, sizes_->X_rank, sizes_->X_extents, sizes_->diff_dst_X, &diff_dst_X_x_at_walk_);
-                    for (int64_t x = opwright_share(X_inner_, piece_, pieces_); x < opwright_share(X_inner_, piece_ + 1, pieces_); x += block_) {
-                        const int64_t n_ = opwright_min(block_, opwright_share(X_inner_, piece_ + 1, pieces_) - x);
+                    for (int64_t x = first_cell_; x < past_cell_; x += block_) {
+                        const int64_t n_ = opwright_min(block_, past_cell_ - x);
                         opwright_bf16 diff_dst_room_[512];
                         const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (n * diff_dst_N + c * diff_dst_C + diff_dst_X_x_at_ + x * diff_dst_X_step_), diff_dst_X_step_, n_, diff_dst_room_);
                         sums_0_ = opwright_sum_row_f32_bf16(sums_0_, diff_dst_row_, n_);

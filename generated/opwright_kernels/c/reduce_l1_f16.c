@@ -109,8 +109,9 @@ static int64_t reduce_l1_f16_0_r_count(const opwright_reduce_l1_sizes *sizes_)
 {
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
+    const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
-    return opwright_pieces(K_rows_ * K_inner_, R_inner_);
+    return opwright_pieces(K_rows_ * K_inner_, R_rows_, 1, R_inner_);
 }
 
 static void reduce_l1_f16_0_r_pieces(void *context_, int64_t part_)
@@ -122,6 +123,7 @@ static void reduce_l1_f16_0_r_pieces(void *context_, int64_t part_)
     const int64_t pieces_ = call_->pieces_;
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
+    const int64_t by_rows_ = R_rows_ >= pieces_ ? pieces_ : 1;
     opwright_walk src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
     opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
@@ -139,15 +141,19 @@ static void reduce_l1_f16_0_r_pieces(void *context_, int64_t part_)
         int64_t k_row_ = rest_1_ / K_inner_;
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
+            const int64_t first_row_ = opwright_share(R_rows_, piece_ % by_rows_, by_rows_);
+            const int64_t past_row_ = opwright_share(R_rows_, piece_ % by_rows_ + 1, by_rows_);
+            const int64_t first_cell_ = opwright_share(R_inner_, piece_ % (pieces_ / by_rows_), pieces_ / by_rows_);
+            const int64_t past_cell_ = opwright_share(R_inner_, piece_ % (pieces_ / by_rows_) + 1, pieces_ / by_rows_);
             float dst_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
-            for (int64_t r_row_ = 0; r_row_ < R_rows_; ++r_row_) {
+            for (int64_t r_row_ = opwright_max(0, first_row_); r_row_ < opwright_min(R_rows_, past_row_); ++r_row_) {
                 const int64_t src_R_r_at_ = opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->src_R, &src_R_r_at_walk_);
-                for (int64_t r = opwright_share(R_inner_, piece_, pieces_); r < opwright_share(R_inner_, piece_ + 1, pieces_); r += block_) {
-                    const int64_t n_ = opwright_min(block_, opwright_share(R_inner_, piece_ + 1, pieces_) - r);
+                for (int64_t r = first_cell_; r < past_cell_; r += block_) {
+                    const int64_t n_ = opwright_min(block_, past_cell_ - r);
                     float wide_0_[512];
                     opwright_from_row_f16(src + (src_K_k_at_ + k * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, wide_0_);
                     const int64_t whole_ = n_ / 32 * 32;

@@ -992,8 +992,11 @@ static int64_t rms_norm_backward_bf16_1_c_p1__count(const opwright_rms_norm_back
 {
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
+    const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
+    const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
-    return opwright_pieces(C_p0__rows_ * C_p0__inner_, C_p1__inner_);
+    return opwright_pieces(C_p0__rows_ * C_p0__inner_, B_rows_, B_inner_ * C_p1__rows_, C_p1__inner_);
 }
 
 static void rms_norm_backward_bf16_1_c_p1__pieces(void *context_, int64_t part_)
@@ -1009,6 +1012,7 @@ static void rms_norm_backward_bf16_1_c_p1__pieces(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    const int64_t by_rows_ = B_rows_ >= pieces_ ? pieces_ : 1;
     opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
     opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
@@ -1035,20 +1039,24 @@ static void rms_norm_backward_bf16_1_c_p1__pieces(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
             const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+            const int64_t first_row_ = opwright_share(B_rows_, piece_ % by_rows_, by_rows_);
+            const int64_t past_row_ = opwright_share(B_rows_, piece_ % by_rows_ + 1, by_rows_);
+            const int64_t first_cell_ = opwright_share(C_p1__inner_, piece_ % (pieces_ / by_rows_), pieces_ / by_rows_);
+            const int64_t past_cell_ = opwright_share(C_p1__inner_, piece_ % (pieces_ / by_rows_) + 1, pieces_ / by_rows_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
-            for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+            for (int64_t b_row_ = opwright_max(0, first_row_); b_row_ < opwright_min(B_rows_, past_row_); ++b_row_) {
                 const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
                 const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                 for (int64_t b = 0; b < B_inner_; ++b) {
                     for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
                         const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
                         const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
-                        for (int64_t c_p1_ = opwright_share(C_p1__inner_, piece_, pieces_); c_p1_ < opwright_share(C_p1__inner_, piece_ + 1, pieces_); c_p1_ += block_) {
-                            const int64_t n_ = opwright_min(block_, opwright_share(C_p1__inner_, piece_ + 1, pieces_) - c_p1_);
+                        for (int64_t c_p1_ = first_cell_; c_p1_ < past_cell_; c_p1_ += block_) {
+                            const int64_t n_ = opwright_min(block_, past_cell_ - c_p1_);
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_C_p1__step_, n_, diff_dst_room_);
                             opwright_bf16 src_room_[512];
@@ -1694,8 +1702,11 @@ static int64_t rms_norm_backward_bf16_1_b_count(const opwright_rms_norm_backward
 {
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
+    const int64_t B_rows_ = opwright_rows(sizes_->B_rank, sizes_->B_extents);
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
-    return opwright_pieces(C_p0__rows_ * C_p0__inner_, B_inner_);
+    const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
+    const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    return opwright_pieces(C_p0__rows_ * C_p0__inner_, B_rows_, C_p1__rows_ * C_p1__inner_, B_inner_);
 }
 
 static void rms_norm_backward_bf16_1_b_pieces(void *context_, int64_t part_)
@@ -1711,6 +1722,7 @@ static void rms_norm_backward_bf16_1_b_pieces(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
+    const int64_t by_rows_ = B_rows_ >= pieces_ ? pieces_ : 1;
     opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
     opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
@@ -1737,20 +1749,24 @@ static void rms_norm_backward_bf16_1_b_pieces(void *context_, int64_t part_)
         for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
             const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
             const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+            const int64_t first_row_ = opwright_share(B_rows_, piece_ % by_rows_, by_rows_);
+            const int64_t past_row_ = opwright_share(B_rows_, piece_ % by_rows_ + 1, by_rows_);
+            const int64_t first_cell_ = opwright_share(B_inner_, piece_ % (pieces_ / by_rows_), pieces_ / by_rows_);
+            const int64_t past_cell_ = opwright_share(B_inner_, piece_ % (pieces_ / by_rows_) + 1, pieces_ / by_rows_);
             float diff_gamma_sum_ = 0.0f;
             float sums_0_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
                 sums_0_[j_] = 0.0f;
             }
-            for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
+            for (int64_t b_row_ = opwright_max(0, first_row_); b_row_ < opwright_min(B_rows_, past_row_); ++b_row_) {
                 const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
                 const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
                 for (int64_t c_p1__row_ = 0; c_p1__row_ < C_p1__rows_; ++c_p1__row_) {
                     const int64_t diff_dst_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->diff_dst_C_p1_, &diff_dst_C_p1__c_p1__at_walk_);
                     const int64_t src_C_p1__c_p1__at_ = opwright_walked(c_p1__row_, sizes_->C_p1__rank, sizes_->C_p1__extents, sizes_->src_C_p1_, &src_C_p1__c_p1__at_walk_);
                     for (int64_t c_p1_ = 0; c_p1_ < C_p1__inner_; ++c_p1_) {
-                        for (int64_t b = opwright_share(B_inner_, piece_, pieces_); b < opwright_share(B_inner_, piece_ + 1, pieces_); b += block_) {
-                            const int64_t n_ = opwright_min(block_, opwright_share(B_inner_, piece_ + 1, pieces_) - b);
+                        for (int64_t b = first_cell_; b < past_cell_; b += block_) {
+                            const int64_t n_ = opwright_min(block_, past_cell_ - b);
                             opwright_bf16 diff_dst_room_[512];
                             const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_p0__c_p0__at_ + c_p0_ * diff_dst_C_p0__step_ + diff_dst_C_p1__c_p1__at_ + c_p1_ * diff_dst_C_p1__step_), diff_dst_B_step_, n_, diff_dst_room_);
                             opwright_bf16 src_room_[512];

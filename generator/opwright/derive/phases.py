@@ -220,6 +220,9 @@ def _phases(found: Program, optional: frozenset[str]) -> tuple[Phase, ...]:
             if own and not _later(found, group, alone, own):
                 phases[-1] = Phase((*group.parts, part), own)
                 continue
+            if not group.own and not part.letters:  # what is made of one number, once it is known
+                phases[-1] = Phase((*group.parts, part), ())
+                continue
         phases.append(alone)
     return tuple(phases)
 

@@ -11,16 +11,35 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...derive.phases import Phase, Staged
-from ...derive.program import Part
+from ...derive.program import Formula, Part
 from ...language.model import Op
 from .. import nodes
-from ..nodes import ONE, ZERO, Assign, Binary, Call, Cast, Declare, Expr, For, Index, Member, Name, Return, Scope, Stmt
+from ..nodes import (
+    ONE,
+    ZERO,
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Conditional,
+    Declare,
+    Expr,
+    For,
+    Index,
+    Member,
+    Name,
+    Return,
+    Scope,
+    Stmt,
+)
 from .bounds import Bounds
 from .fusion import Made
-from .lowering import Lowering
+from .loops import Loop
+from .lowering import Lowering, Walk
 from .values import updated
 
 PIECE, PIECES = Name("piece_"), Name("pieces_")
+BY_ROWS = Name("by_rows_")  # the pieces that rows of the outermost reduced letter make: all, or one
 
 
 def reduction(lowering: Lowering) -> Part | None:
@@ -63,6 +82,7 @@ class Pieces(_Partial):
 
     def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str, part: Part) -> None:
         super().__init__(op, row, found, replace(phase, parts=(part,)), lanes, part)
+        self.spans: dict[str, Declare] = {}  # where those that a task has of rows and of their cells begin and end
 
     def statements(self) -> list[list[Stmt]]:
         self.constant(PIECES.name, Member(Name("call_"), PIECES.name))
@@ -73,14 +93,39 @@ class Pieces(_Partial):
         digits, task, total = super().decoded()
         return [*digits, (PIECE.name, PIECES)], task, Binary("*", total, PIECES)
 
+    def of_task(self) -> list[Declare]:
+        return [*super().of_task(), *self.spans.values()]
+
     def lane_span(self, bounds: Bounds) -> tuple[Expr, Expr]:
-        begin, end = (Call("opwright_share", (self.along(), at, PIECES)) for at in (PIECE, Binary("+", PIECE, ONE)))
-        return begin, end
+        parts: Expr = Binary("/", PIECES, BY_ROWS) if self.reduced() else PIECES
+        return self.share("cell", self.along(), parts)
+
+    def walk(self, part: Part, formula: Formula) -> Walk:
+        """A piece has some rows of the outermost reduced letter if these are enough, else all, and a part of each."""
+        found = super().walk(part, formula)
+        if not found.reduced:
+            return found
+        rows = found.reduced[0]
+        self.constant(BY_ROWS.name, Conditional(Binary(">=", rows.extent, PIECES), PIECES, ONE))
+        low, high = self.share("row", rows.extent, BY_ROWS)
+        return replace(found, bounds=Bounds({rows.name: [low]}, {rows.name: [high]}))
+
+    def share(self, name: str, extent: Expr, parts: Expr) -> tuple[Expr, Expr]:
+        """Where that of a task begins and ends of so many parts of an extent."""
+        number = PIECE if parts == PIECES else Binary("%", PIECE, parts)
+        for end, at in ((f"first_{name}_", number), (f"past_{name}_", Binary("+", number, ONE))):
+            self.spans[end] = Declare(end, Call("opwright_share", (extent, at, parts)))
+        return Name(f"first_{name}_"), Name(f"past_{name}_")
+
+    def reduced(self) -> list[Loop]:
+        """The loops of reduced letters, but for that of lanes."""
+        return super().walk(self.summed, self.summed.formulas[0]).reduced
 
     def count(self) -> tuple[Stmt, ...]:
         """The body of a function that returns how many pieces the rows of a call have; 1 if they are taken whole."""
         _, _, total = super().decoded()
-        value = Call("opwright_pieces", (total, self.along()))
+        rows = [loop.extent for loop in self.reduced()] or [ONE]
+        value = Call("opwright_pieces", (total, rows[0], nodes.chain("*", rows[1:], ONE), self.along()))
         return (*nodes.used(self.declared.values(), Return(value)), Return(value))
 
 

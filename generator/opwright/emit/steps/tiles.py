@@ -246,7 +246,7 @@ def _tile(
         assert isinstance(walk, For)
         inner = loops.looped(reduced[:-1], bounds, several(walk), source)
     if any(DTYPES[loops.dtype(tensor)].size == 1 for tensor in loops.program.arrays):
-        # The last tile has no whole line of bytes, which compilers do not see: gcc warns of what it would read behind it.
+        # The last tile has no whole line of bytes, which compilers do not see: gcc warns of reads behind the tile.
         room = max(room, cache_lines.LINE)
     made = (
         Declare("n_", count),
