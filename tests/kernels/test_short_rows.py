@@ -91,6 +91,7 @@ def test_functions_of_short_rows_are_computed_for_several_at_once() -> None:
     for operation, rows in (("soft_max", "shared_0__rows_"), ("log_softmax", "made_0_rows_")):
         text = (Path(kernels.__file__).parent / "c" / f"{operation}_f32.c").read_text()
         assert f"opwright_exp_row_f32({rows}, {rows}, tasks_ * C);" in text
+    assert "if (C < 32 || (C < 64 && C % 16 != 0)) {" in text  # rows whose stores in part are read soon
 
 
 def test_a_function_of_a_row_as_it_stands_reads_the_row_itself() -> None:

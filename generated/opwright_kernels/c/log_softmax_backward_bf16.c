@@ -432,7 +432,7 @@ static void log_softmax_backward_bf16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            if (C < 32) {
+            if (C < 32 || (C < 64 && C % 16 != 0)) {
                 float made_0_rows_[2048];
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     for (int64_t c = 0; c < C; c += block_) {
@@ -466,7 +466,7 @@ static void log_softmax_backward_bf16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            if (!(C < 32)) {
+            if (!(C < 32 || (C < 64 && C % 16 != 0))) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);

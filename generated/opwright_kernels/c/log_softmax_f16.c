@@ -500,7 +500,7 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            if (C < 32) {
+            if (C < 32 || (C < 64 && C % 16 != 0)) {
                 float made_0_rows_[2048];
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     for (int64_t c = 0; c < C; c += block_) {
@@ -525,7 +525,7 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                     total_of_[t_] += opwright_sum_lanes_f32(sums_1_);
                 }
             }
-            if (!(C < 32)) {
+            if (!(C < 32 || (C < 64 && C % 16 != 0))) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
                     for (int64_t c = 0; c < C; c += block_) {

@@ -47,7 +47,8 @@ ROWS = ("opwright_sum_rows_", "opwright_product_rows_", "opwright_max_rows_", "o
 LONG = 1024
 TOGETHER = 4  # rows that running sums take at once: of 1024 x 1000 f64 0.4 of the time of one by one (AMD EPYC, Zen 4)
 FUNCTIONS = {f"opwright_{name}_row_{t}" for name in OF_ROWS for t in ("f32", "f64")}
-SHORT = nodes.integer(32)  # cells of rows, each step of which is left before a function and after it
+# Cells of rows, each step of which is left before a function and after it; of those that end within a vector.
+SHORT, BROKEN, VECTOR = map(nodes.integer, (32, 64, 16))
 TASK, GROUP, COUNT = Name("t_"), Name("group_"), Name("tasks_")
 ONE_ROW, N = Name("one_row_"), Name("n_")
 
@@ -156,8 +157,8 @@ def _in_two(body: Sequence[Stmt], found: Grouped) -> list[Stmt]:
     """The same of a step that goes on with what the function makes, in a row of its own: before the call, and after it.
 
     Log-softmax of 20000 rows of 17 f32 that stores no exponentials takes 0.36 of its time, its gradient 0.45 (Intel
-    Xeon, gcc 12.2, one thread): what was stored in part just now no vector loads soon. Of rows of 48, the gradient
-    would take 1.4.
+    Xeon, gcc 12.2, one thread): what was stored in part just now no vector loads soon. Of rows of 33 and 40 they take
+    0.6 and 0.75. Of 48, which are whole vectors, the gradient would take 1.4, of 100 and 127 1.2.
     """
     at = next((n for n, one in enumerate(body) if isinstance(one, For)), len(body))
     loop = body[at] if at < len(body) else None
@@ -178,7 +179,8 @@ def _in_two(body: Sequence[Stmt], found: Grouped) -> list[Stmt]:
     known = [*(one for one in first if one not in filled)]
     known.append(Declare(made[0].name, begin, f"{made[0].c_type} *", changes=True))
     one, two = (replace(loop, body=(*_needed(known, some), *some)) for some in (filled, then))
-    short = Binary("<", found.length, SHORT)
+    broken = both([Binary("<", found.length, BROKEN), Binary("!=", Binary("%", found.length, VECTOR), ZERO)])
+    short = Binary("||", Binary("<", found.length, SHORT), broken)
     parted = (
         DeclareArray(rows.name, made[0].c_type, CELLS),
         For(TASK.name, ZERO, COUNT, (one,)),
