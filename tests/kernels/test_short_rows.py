@@ -87,6 +87,16 @@ def test_rows_have_the_same_bits_alone_and_among_others() -> None:
             assert np.allclose(logs, np.log(shares), rtol=1e-5, atol=1e-5), cells
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_what_follows_a_function_of_short_rows_reads_the_rows_again(dtype: str) -> None:
+    random = rng("rows that are read again", dtype)
+    for cells in (3, 16, 33, 40, 70):
+        y, g = (random.standard_normal((21, cells)).astype(DTYPES[dtype]) for _ in range(2))
+        found = kernels.log_softmax_backward(g, y, axis=1).astype(np.float64)
+        wanted = g.astype(np.float64) - np.exp(y.astype(np.float64)) * g.astype(np.float64).sum(1, keepdims=True)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype == "f32" else 2e-2, atol=1e-4)
+
+
 def test_functions_of_short_rows_are_computed_for_several_at_once() -> None:
     for operation, rows in (("soft_max", "shared_0__rows_"), ("log_softmax", "made_0_rows_")):
         text = (Path(kernels.__file__).parent / "c" / f"{operation}_f32.c").read_text()

@@ -364,12 +364,10 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);
-                        float wide_0_[512];
                         float wide_1_[512];
+                        opwright_from_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, wide_1_);
                         float * made_0_ = made_0_rows_ + t_ * C + c;
                         opwright_fetch(diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_), n_ * 2);
-                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_0_);
-                        opwright_from_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, wide_1_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = wide_1_[i_];
                         }
@@ -381,6 +379,7 @@ static void log_softmax_backward_f16_0_c(void *context_, int64_t part_)
                         const int64_t n_ = opwright_min(block_, C - c);
                         float wide_[512];
                         float wide_0_[512];
+                        opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_0_);
                         float * made_0_ = made_0_rows_ + t_ * C + c;
                         const float same_0_ = total_of_[t_];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -506,9 +506,9 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);
                         float wide_0_[512];
+                        opwright_from_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, wide_0_);
                         const float same_0_ = peak_of_[t_];
                         float * made_0_ = made_0_rows_ + t_ * C + c;
-                        opwright_from_row_f16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = wide_0_[i_] - same_0_;
                         }

@@ -170,13 +170,13 @@ def _in_two(body: Sequence[Stmt], found: Grouped) -> list[Stmt]:
     place, call = calls[0]
     made = [one for one in loop.body if isinstance(one, DeclareArray) and Name(one.name) == call.arguments[0]]
     first, then = [one for one in loop.body[:place] if one not in made], loop.body[place + 1 :]
-    filled = [one for one in first if not isinstance(one, (Declare, DeclareArray))]
+    known = [one for one in first if _makes(one, first)]
+    filled = [one for one in first if one not in known]
     before = {one.name for one in body[:at] if isinstance(one, Declare)}
     if len(made) != 1 or not _fills(filled, call.arguments[0]) or nodes.names_of(first) & before:
         return []
     rows = Name(f"{made[0].name}rows_")
     begin = Binary("+", Binary("+", rows, Binary("*", TASK, found.length)), Name(loop.letter))
-    known = [*(one for one in first if one not in filled)]
     known.append(Declare(made[0].name, begin, f"{made[0].c_type} *", changes=True))
     one, two = (replace(loop, body=(*_needed(known, some), *some)) for some in (filled, then))
     broken = both([Binary("<", found.length, BROKEN), Binary("!=", Binary("%", found.length, VECTOR), ZERO)])
@@ -204,14 +204,21 @@ def _fills(statements: Sequence[Stmt], row: Expr) -> bool:
 
 
 def _needed(known: Sequence[Stmt], body: Sequence[Stmt]) -> list[Stmt]:
-    """The declarations that statements need; compilers warn about unused ones."""
+    """The declarations that statements need, and the calls that fill them; compilers warn about unused ones."""
     wanted, needed = {*nodes.names_of(body)}, list[Stmt]()
     for one in reversed(known):
-        assert isinstance(one, (Declare, DeclareArray))
-        if one.name in wanted:
+        if _makes(one, known) & wanted:
             wanted |= nodes.names(one)
             needed.insert(0, one)
     return needed
+
+
+def _makes(one: Stmt, body: Sequence[Stmt]) -> Set[str]:
+    """What a statement declares, or the arrays of a body that a call fills: rows of another type."""
+    if isinstance(one, (Declare, DeclareArray)):
+        return {one.name}
+    arrays = {array.name for array in body if isinstance(array, DeclareArray)}
+    return arrays & nodes.names(one) if isinstance(one, Do) else set()
 
 
 def _of_group(body: Sequence[Stmt], after: Sequence[Stmt], follow: Expr | None, known: Set[str]) -> list[Stmt]:
