@@ -55,3 +55,26 @@ def test_cells_change_places_as_the_interpreter_says_and_nothing_else_is_written
                         found = getattr(module, op.function)(x, out=made, threads=threads)
                         assert (found == wanted).all(), (isa, op.op, shape, x.strides, threads)
                     assert np.count_nonzero(room.astype(np.float64)) == np.count_nonzero(wanted.astype(np.float64))
+
+
+SHARED = """op: Shared
+revision: 1
+summary: Sums, and what few cells of another input make of them.
+dims: {a_cells: A, b_cells: B, c_cells: C, taps: K}
+inputs: [{name: x, dims: {A: A, B: B, C: C}}, {name: b, dims: {B: B}}, {name: w, dims: {K: K}}]
+outputs: [{name: y, dims: {A: A, B: B, C: C}}, {name: z, dims: {A: A, B: B, C: C}}]
+dtypes: [{x: f32, b: f32, w: f32, y: f32, z: f32, accumulate: f32}]
+semantics:
+  ranges: {a: A, r: B, c: C, k: K}
+  steps:
+    - y[a, r, c] += x[a, r + k - 1, c] * w[k]
+    - z[a, r, c] = select(b[r] > 0, y[a, r, c], b[r])
+"""
+
+
+def test_sums_that_several_outputs_have_are_written_in_any_order_of_axes(tmp_path: Path) -> None:
+    library, module = package({"shared.yaml": SHARED}, tmp_path, "sums_in_planes")
+    inputs = [np.arange(cells, dtype=np.float32).reshape(shape) - 2 for cells, shape in ((60, (3, 4, 5)), (4, 4), (3, 3))]
+    wanted = compute_steps(library.ops[0], inputs, {})
+    out = tuple(np.zeros((5, 3, 4), np.float32).transpose(1, 2, 0) for _ in wanted)
+    assert all((one == other).all() for one, other in zip(module.shared(*inputs, out=out), wanted.values(), strict=True))

@@ -265,7 +265,7 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             slides = _slides_before(found, one)
             far = _set_apart(found, phase, letter) if slides else apart(op, own.program, phase.parts, letter)
             crossed = crossing(op, own.program, phase, letter)[1]
-            if not crossed and (crossed := planes.across(phase, letter)):  # what is written comes first
+            if not crossed and (crossed := planes.across(op, phase, letter)):  # what is written comes first
                 walked = dict.fromkeys(sorted(walked, key=lambda walk: not _writes(phase, walk[0])))
             turns = tuple((read.tensor, own.program.arrays[read.tensor].axes[-1].name) for read in crossed)
             served = kept_for(phase)

@@ -14,6 +14,7 @@ from ...derive.program import Formula, Part, given, summed_alone
 from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Number, Read
+from ...language.model import Op
 from .. import nodes
 from ..nodes import ONE, ZERO, Assign, Binary, Call, Cast, Declare, Do, Expr, For, If, Name, Stmt
 from .bounds import Bounds
@@ -54,14 +55,18 @@ def copies(loops: Loops, part: Part, formula: Formula) -> bool:
     return moves and exact and roles and ones and alike and walked
 
 
-def across(phase: Phase, lane: str) -> tuple[Read, ...]:
-    """What steps copy whose cells lie together along another letter than that of lanes of tasks: squares are turned."""
+def across(op: Op, phase: Phase, lane: str) -> tuple[Read, ...]:
+    """What steps copy whose cells lie together along another letter than that of lanes of tasks: squares are turned.
+
+    All of it is of inputs and outputs, of which calls know how cells lie.
+    """
     made = {part.target.tensor for part in phase.parts}
     values = [formula.value for part in phase.parts for formula in part.formulas]
     reads = [one for one in values if isinstance(one, Read) and one.tensor not in made and lane in expr.names(one)]
     last = [one for one in reads if isinstance(one.indices[-1], expr.Name) and one.indices[-1] != expr.Name(lane)]
+    known = {read.tensor for read in last} <= {tensor.name for tensor in op.tensors}
     only_set = all(part.operator == "set" for part in phase.parts) and len(phase.parts) > 1
-    return tuple(last) if only_set and lane in phase.own and last == reads else ()
+    return tuple(last) if only_set and known and lane in phase.own and last == reads else ()
 
 
 def short_rows(loops: Loops, letter: str) -> tuple[list[Expr], list[Stmt]]:
