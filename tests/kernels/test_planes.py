@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
+from support.guarded import guarded
 from support.package import package
 from support.random_planes import spec_of_planes
 from support.spec_packages import instruction_set, serving
@@ -21,10 +22,10 @@ EXTENTS = (1, 2, 3, 4, 5, 6, 7, 13, 17, 31, 33, 40)
 
 
 def array(random: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndarray:
-    """Numbers that lie in any order of axes, some backwards, some apart."""
+    """Numbers that lie in any order of axes, some backwards, some apart, beside pages that nobody may touch."""
     order = random.permutation(len(shape))
     made = random.integers(1, 100, [shape[axis] for axis in order]).astype(DTYPES.get(kind, ml_dtypes.bfloat16))
-    view = made.transpose(np.argsort(order))
+    view = guarded(made, bool(random.integers(2))).transpose(np.argsort(order))
     if random.integers(3) == 0:
         axis = int(random.integers(len(shape)))
         view = np.flip(np.repeat(view, 2, axis)[(*[slice(None)] * axis, slice(None, None, 2))], axis)
@@ -57,6 +58,25 @@ def test_cells_change_places_as_the_interpreter_says_and_nothing_else_is_written
                     assert np.count_nonzero(room.astype(np.float64)) == np.count_nonzero(wanted.astype(np.float64))
 
 
+PADDED = """op: Padded
+revision: 1
+summary: Cells in another order, the first of them beside the array.
+dims: {a_cells: A, b_cells: B, c_cells: C, d_cells: D}
+inputs: [{name: x, dims: {A: A, B: B, C: C, D: D}}]
+outputs: [{name: y, dims: {J: D * B, A: A, C: C}}]
+dtypes: [{x: f64, y: f64, accumulate: f64}]
+semantics:
+  ranges: {a: A, b: B, c: C, d: D}
+  steps: ["y[d * B + b, a, c] = select(a % 2 == 0 and d < 3, x[a, b - 1, c, d], 1)"]
+"""
+
+
+def test_rows_that_tasks_share_are_read_only_where_they_are(tmp_path: Path) -> None:
+    library, module = package({"padded.yaml": PADDED}, tmp_path, "padded")
+    x = guarded(rng("padded").integers(1, 100, (17, 8, 5, 2)).astype(np.float64), high=False)
+    assert (module.padded(x) == compute_steps(library.ops[0], [x], {})["y"]).all()
+
+
 SHARED = """op: Shared
 revision: 1
 summary: Sums, and what few cells of another input make of them.
@@ -74,7 +94,11 @@ semantics:
 
 def test_sums_that_several_outputs_have_are_written_in_any_order_of_axes(tmp_path: Path) -> None:
     library, module = package({"shared.yaml": SHARED}, tmp_path, "sums_in_planes")
-    inputs = [np.arange(cells, dtype=np.float32).reshape(shape) - 2 for cells, shape in ((60, (3, 4, 5)), (4, 4), (3, 3))]
+    inputs = [
+        np.arange(cells, dtype=np.float32).reshape(shape) - 2 for cells, shape in ((60, (3, 4, 5)), (4, 4), (3, 3))
+    ]
     wanted = compute_steps(library.ops[0], inputs, {})
     out = tuple(np.zeros((5, 3, 4), np.float32).transpose(1, 2, 0) for _ in wanted)
-    assert all((one == other).all() for one, other in zip(module.shared(*inputs, out=out), wanted.values(), strict=True))
+    assert all(
+        (one == other).all() for one, other in zip(module.shared(*inputs, out=out), wanted.values(), strict=True)
+    )

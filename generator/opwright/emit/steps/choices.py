@@ -50,36 +50,51 @@ def where(loops: Loops, part: Part, tests: Sequence[expr.Expr], body: Sequence[S
     return [If(_holds(loops, part, tests), tuple(body), source=part.source)] if tests else [*body]
 
 
-def written(loops: Loops, part: Part, formula: Formula) -> tuple[Stmt, ...]:
-    """A row of a step whose lanes have cells of their own."""
-    row = Row(loops, loops.values_of(part.target.tensor), part, formula)
-    for read in dict.fromkeys(formula.reads):
-        if row.lane in expr.names(read) and across.shares(loops, read):
-            row.row_of(read)
-    return *row.before, *_chosen(loops, part, formula, row.rows)
+def written(
+    loops: Loops,
+    part: Part,
+    formula: Formula,
+    shared: Mapping[Read, str] | None = None,
+    held: Sequence[expr.Expr] = (),
+) -> tuple[Stmt, ...]:
+    """A row of a step whose lanes have cells of their own, where some conditions hold.
 
-
-def _chosen(loops: Loops, part: Part, formula: Formula, shared: Mapping[Read, str]) -> tuple[Stmt, ...]:
-    """A row that reads others, which tasks share, whatever the conditions of each task say."""
+    What several tasks share is made before a condition that not all of them have; None where there was none yet.
+    """
     assert loops.lanes is not None
-    choice = _choice(formula.value, loops.lanes.name)
+    own = [test for test in _tests(formula.value) if loops.crossing and loops.crossing in expr.names(test)]
+    choice = _choice(formula.value, loops.lanes.name, own)
+    if own and choice is None and shared is None:
+        row = Row(loops, loops.values_of(part.target.tensor), part, formula)
+        for read in dict.fromkeys(formula.reads):
+            if row.lane in expr.names(read) and across.shares(loops, read) and _is_there(read, held):
+                row.row_of(read)
+        return *row.before, *written(loops, part, formula, row.rows, held)
+    choice = choice or _choice(formula.value, loops.lanes.name)
     if choice is None:
         return _gathered(loops, part, formula, shared)
     tests, yes, no = choice
     # Of two such choices, one within the other, names must differ.
     holds = Name(f"holds_{sum(1 for _ in expr.walk(formula.value))}_")
-    rows = [If(holds, _chosen(loops, part, _valued(formula, yes), shared), source=part.source)]
+    where = written(loops, part, _valued(formula, yes), shared, [*held, *tests])
+    rows = [If(holds, where, source=part.source)]
     if not _neutral(part, no):
-        others = _chosen(loops, part, _valued(formula, no), shared)
+        others = written(loops, part, _valued(formula, no), shared, held)
         rows.append(If(Unary("!", holds), others, source=part.source))
     return Declare(holds.name, _holds(loops, part, tests), "int"), *rows
 
 
-def _gathered(loops: Loops, part: Part, formula: Formula, shared: Mapping[Read, str]) -> tuple[Stmt, ...]:
+def _is_there(read: Read, held: Sequence[expr.Expr]) -> bool:
+    """Whether conditions that hold say of each cell that a number names that it is one."""
+    named = [node for node in expr.walk(read) if isinstance(node, expr.Call) and node.function == "named"]
+    return all(dataclasses.replace(node, function="within") in held for node in named)
+
+
+def _gathered(loops: Loops, part: Part, formula: Formula, shared: Mapping[Read, str] | None) -> tuple[Stmt, ...]:
     """A row of a step, in one way where all cells that it reads are there, and in another where one is not."""
     value, values = formula.value, loops.values_of(part.target.tensor)
     row = Row(loops, values, part, formula, rows=shared)
-    tests = [*conjuncts(value.arguments[0])] if isinstance(value, expr.Call) and value.function == "select" else []
+    tests = _tests(value)
     cells = [test for test in tests if isinstance(test, expr.Call) and test.function == "within"]
     if joined.letter_of(loops):
         many = Row(loops, values, part, formula)
@@ -109,13 +124,22 @@ def _place(loops: Loops, test: expr.Call) -> Expr:
     return Call("opwright_outside", (*map(loops.scalar, test.arguments),))
 
 
-def _choice(value: expr.Expr, lane: str) -> tuple[list[expr.Expr], expr.Expr, expr.Expr] | None:
-    """The conditions of a choice that no lane is in, and both values; None if all lanes need a test of their own."""
+def _tests(value: expr.Expr) -> list[expr.Expr]:
+    """The conditions of a choice; none of other values."""
+    return [*conjuncts(value.arguments[0])] if isinstance(value, expr.Call) and value.function == "select" else []
+
+
+def _choice(
+    value: expr.Expr, lane: str, later: Sequence[expr.Expr] = ()
+) -> tuple[list[expr.Expr], expr.Expr, expr.Expr] | None:
+    """The conditions of a choice that no lane is in, and both values; None if all lanes need a test of their own.
+
+    Some are tested later.
+    """
     if not isinstance(value, expr.Call) or value.function != "select":
         return None
-    condition, yes, no = value.arguments
-    tests = [*conjuncts(condition)]
-    alone = [test for test in tests if lane not in expr.names(test)]
+    (_, yes, no), tests = value.arguments, _tests(value)
+    alone = [test for test in tests if lane not in expr.names(test) and test not in later]
     rest = [test for test in tests if test not in alone]
     if not alone or (rest and expr.reads(no)):
         return None

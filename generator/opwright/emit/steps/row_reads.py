@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 
 from ...derive.program import Formula, Part, summed_alone
 from ...language import expr
@@ -44,7 +43,8 @@ class RowReads:
     """What the lanes of one step read.
 
     With `beside`, which gets the strides for which that is right, rows are read where they are: a call that copies one,
-    even if nobody makes it, keeps compilers from holding sums in registers across it. `rows` are made already.
+    even if nobody makes it, keeps compilers from holding sums in registers across it. If `rows` are
+    given, those that several tasks share are made already, and all others by each task alone.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class RowReads:
         part: Part,
         formula: Formula,
         beside: dict[Expr, Expr] | None = None,
-        rows: Mapping[Read, str] = MappingProxyType({}),
+        rows: Mapping[Read, str] | None = None,
     ) -> None:
         assert elements.lanes is not None
         self.elements, self.values, self.part, self.formula = elements, values, part, formula
         self.lane = elements.lanes.name
         self.before: list[Stmt] = []
         self.after: list[Stmt] = []
-        self.rows = dict(rows)
+        self.rows, self.shares = dict(rows or {}), rows is None
         self.same: dict[expr.Expr, str] = {}
         self.limits: dict[expr.Expr, str] = {}  # positions in the row that letters are compared with
         self.counts: dict[expr.Name, str] = {}  # the numbers of first lanes
@@ -276,7 +276,8 @@ class RowReads:
             self.before.append(Declare(name, elements.address(read), pointer, changes=True))
             self.fetched(dtype, name)
             return name
-        if step is not None and (kept := across.row(elements, read, step, elements.address(read))) is not None:
+        kept = across.row(elements, read, step, elements.address(read)) if step is not None and self.shares else None
+        if kept is not None:
             self.before.append(Declare(name, kept, pointer, changes=True))
             return name
         if self.joins and (copies := joined.each(elements, read, name, room)):
