@@ -21,5 +21,6 @@ def test_sums_over_windows_along_several_axes_agree_with_the_interpreter(tmp_pat
     library, module = package(texts, tmp_path, "strips")
     strips = [any(name.startswith("strip_") for name in staged(op).program.arrays) for op in library.ops]
     seen = agree(module, library.ops, CALLS)
-    assert 0 < sum(strips) < len(library.ops)
+    assert any(strips)
+    assert not (FULL and all(strips)), "of 8 all may be"
     assert sum(seen[f"{op.op} legal"] for op in library.ops) > COUNT * CALLS / 2
