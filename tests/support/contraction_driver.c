@@ -37,7 +37,9 @@ static elem *numbers(int64_t count) {
 }
 
 static int product(void) {
-    const int64_t b = below(3) ? 1 : 1 + below(40), m = extent(), n = extent(), k = below(6) ? extent() : 500 + below(700);
+    const bool far = below(60) == 0; // out is more than the second-level cache holds
+    const int64_t b = far || below(3) ? 1 : 1 + below(40), m = far ? 600 + below(90) : extent(), n = far ? 1000 + below(90) : extent();
+    const int64_t k = far || below(6) ? extent() : 500 + below(700);
     const int turned[3] = {(int)below(2), (int)below(2), (int)below(3) == 0}, finished = below(3) == 0;
     opwright_contraction q = {.rows = m, .columns = n, .terms = k, .batches = b > 1, .batch = {b}, .finished = finished};
     const int64_t x = below(4) ? 1 : 2, y = below(4) ? 1 : 2; // how far neighbours lie apart in left and right

@@ -27,6 +27,10 @@ enum {
     DENSE_BYTES = 4 << 20,     // where its rows lie without gaps, for up to DENSE_ROWS of left: 16x64x4096 0.83 of the time, 64x64x4096
     DENSE_ROWS = 64,           // 0.97, 128x64x2048 1.02 (AMD Zen 5, gcc 12.2, f32)
     NEAR_ROWS = 128,           // too few to pay for packing right
+    WRITTEN_ROWS = 32,         // of a far out that tiles write side by side, where sums have up to SHORT_UNITS: the second-level cache's
+    SHORT_UNITS = 64,          // prefetcher follows 64 pages, half of them for each of two threads of a core, and a line that it does not
+                               // fetch is waited for. 3000x9x5001 0.2 of the time of 112 rows, bf16 0.26, AVX2 0.3; 200x9x100001 0.3,
+                               // 2000x32x3000 0.9, 2000x128x3000 1 (Intel Xeon, gcc 12.2)
     COPIED_BYTES = 1 << 20,    // of left, where it is copied before all tasks
     LOW = VECTOR_BYTES == 32,  // tiles of 6 rows in place of 14, and L2 caches of 512 KB. With the figures of high tiles
                                // 197x768x3072 takes 1.08 to 1.3, 150x1000x1000 1.3 times as long (AMD Zen 3, gcc 12.2, f32)
@@ -349,6 +353,8 @@ static void pack_right(const plan *p, const elem *right, int64_t chunk, int64_t 
     }
 }
 
+static int64_t out_bytes(const plan *p) { return p->products * p->q.rows * p->q.columns * cell_size(&p->q); }
+
 // Whether tiles store sums to out themselves.
 static bool stores(const opwright_contraction *q) { return q->out_column == 1 && !q->finished; }
 
@@ -369,8 +375,8 @@ static bool overlaps(const plan *p, const call *c, int64_t first, int64_t count)
 
 // Tiles [tile, last) against vectors [first, first + count) of the stage, whose panels are `packed`. Sums of earlier
 // chunks are added: in out if it is float and directly writable, else in `sums`.
-static void multiply(const plan *p, const call *c, const unit *packed, unit *copy, real *sums, const elem *left, sink put,
-                     int64_t tile, int64_t last, int64_t first, int64_t count) {
+static void multiply_rows(const plan *p, const call *c, const unit *packed, unit *copy, real *sums, const elem *left, sink put,
+                          int64_t tile, int64_t last, int64_t first, int64_t count) {
     static const real zeros[LANES];
     const opwright_contraction *q = &p->q;
     const int64_t row = tile_row(p, tile), rows = tile_row(p, last) - row, size = cell_size(&p->q);
@@ -379,7 +385,7 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
     const bool beside = stores(q), floats = size == sizeof(real), turned = TURNS && p->turned;
     const bool over = overlaps(p, c, first, count);
     const bool far = OPWRIGHT_AMX && !p->alone && !p->own && p->right_bytes > FAR_BYTES;
-    const bool far_out = OPWRIGHT_AMX && p->products * q->rows * q->columns * size > FAR_BYTES;
+    const bool far_out = OPWRIGHT_AMX && out_bytes(p) > FAR_BYTES;
     char *const out = sink_of(p, c, put, tile, first).out;
     for (int64_t chunk = c->first_chunk; chunk < c->first_chunk + c->chunks; chunk++) {
         const int64_t units = packed_units(p, chunk), before = (chunk - c->first_chunk) * p->chunk;
@@ -443,6 +449,15 @@ static void multiply(const plan *p, const call *c, const unit *packed, unit *cop
             }
         }
     }
+}
+
+// The same, few rows after few where more are too many to write side by side.
+static void multiply(const plan *p, const call *c, const unit *packed, unit *copy, real *sums, const elem *left, sink put,
+                     int64_t tile, int64_t last, int64_t first, int64_t count) {
+    const bool waits = !OPWRIGHT_AMX && stores(&p->q) && count > p->wide && p->units <= SHORT_UNITS && out_bytes(p) > FAR_BYTES;
+    const int64_t most = waits ? WRITTEN_ROWS / max_rows(p->wide) : last - tile;
+    for (int64_t at = tile, top = tile_row(p, tile); at < last; at += most)
+        multiply_rows(p, c, packed, copy, sums + (tile_row(p, at) - top) * p->share * LANES, left, put, at, min(last, at + most), first, count);
 }
 
 // Rows of all columns that are neighbours as a finishing function counts cells: together, so that short ones are not a call
