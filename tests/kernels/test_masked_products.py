@@ -129,6 +129,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     yield package(texts, folder, "masked_package")[1], CASES
 
 
+def test_lanes_go_along_rows_of_the_result_whatever_is_read_only_where_sums_are_no_numbers(made: Made) -> None:
+    kernels, _ = made
+    a, b = np.zeros((2, 70, 33), np.float32), np.zeros((2, 33, 90), np.float32)
+    lanes = [name for name, _ in kernels.explain("Beside", a, b).schedules if name.startswith("lanes")]
+    assert lanes[-1] == "lanes along i"
+
+
 @pytest.fixture(params=["portable", "avx2", "avx512", "avx512_bf16"])
 def capped(made: Made, request: pytest.FixtureRequest) -> Iterator[str]:
     _ = made[0].masked0  # loads the modules of the package
