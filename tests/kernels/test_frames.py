@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from opwright.derive.phases import staged
+from opwright.load import load_texts
 from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, serving
@@ -49,3 +51,24 @@ def test_windows_that_begin_far_from_each_other_have_lanes_along_their_cells(hop
             assert first_disagreement(module, op, rng(isa, hop), CALLS, Counter[str]()) is None
     told = str(module.explain(op.op, np.ones((3, 960), np.float32), hop=24))
     assert "lanes along k: row" in told
+
+
+DIAGONAL = """op: Diagonal
+revision: 1
+summary: How much the cells from the diagonal on have, and their peaks.
+dims: {rows: N, cells: K}
+inputs: [{name: src, dims: {N: N, T: N + K - 1}}]
+outputs: [{name: sums, dims: {N: N}}, {name: peak, dims: {N: N}}]
+dtypes:
+  - {src: f32, sums: f32, peak: f32, accumulate: f32}
+semantics:
+  ranges: {n: N, k: K}
+  steps:
+    - sums[n] += src[n, n + k]
+    - peak[n] max= src[n, n + k]
+"""
+
+
+def test_windows_in_rows_of_their_own_have_lanes_along_their_cells() -> None:
+    (op,) = load_texts({"diagonal.yaml": DIAGONAL}).ops
+    assert all("k" in phase.lanes for phase in staged(op).phases)
