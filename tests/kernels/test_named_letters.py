@@ -161,7 +161,20 @@ def test_cells_that_rows_of_numbers_name_are_taken_before_what_is_made_of_them(t
     assert [axis.name for axis in staged(op).program.arrays["told_0_"].axes] == ["t", "n"]
     write_package({"blend.yaml": text}, tmp_path, "blends")
     (kernels,) = tmp_path.glob("blends/c/*.c")
-    assert "opwright_taken_f32(x, x_places_, n_, x_room_)" in kernels.read_text("utf-8")
+    assert re.search(
+        r"opwright_taken_f32\(x \+ c \* x_C, offset_0_ \+ \(.*\), n_, x_room_\)", kernels.read_text("utf-8")
+    )
+
+
+def test_what_is_not_0_where_no_cell_is_named_is_left_out_there(tmp_path: Path) -> None:
+    text = lookup(f"y[n] += {ONE} * x[k]").replace('["', '["w[n] max= select(at[n] == k, x[k], -inf)", "')
+    ends = lookup("y[n] += select(at[n] == k and to[n] == l, x[k, l] * v[n], 0)").replace("op: Lookup", "op: Ends")
+    texts = {"text.yaml": text.replace('x[k]"]', 'x[k] * w[n]"]'), "ends.yaml": ends.replace("v[n]", "v[n + 1]")}
+    library, module = package(texts, tmp_path, "left_out")
+    given = {"at": np.arange(-3, 43), "to": np.arange(46, dtype=np.float32) % 3, "v": np.ones(46, np.float32)}
+    for op, x in zip(library.ops, (np.full((37, 2), np.inf), np.arange(1, 38)), strict=True):
+        args = [{**given, "x": x.astype(np.float32)}[tensor.name] for tensor in op.inputs]
+        np.testing.assert_array_equal(getattr(module, op.function)(*args), compute_steps(op, args, {})["y"])
 
 
 @pytest.mark.sweep
@@ -196,6 +209,8 @@ STEPS = (
     "y[k] *= select(at[n] - 1 == k, x[k, n, c], 1)",
     "y[k, c] += select(at[n] == k and to[n] == l, v[n] * x[l, c], 0)",
     "y[n, m, c] += select(at[m, n] == k, v[c, n, m] * x[k, n, c], 0)",
+    "y[c, n] += select(at[n] == k and to[n] == l, x[c, k, l] * v[n], 0)",
+    "y[c, n] += select(at[m, n] == k and to[n] == l, v[m, n] * x[c, k, l], 0)",
 )
 ANY = (-(2**63), -(2**63) + 1, -(2**31), -1, 2**24 + 1, 2**31, 2**62, 2**63 - 1)
 
@@ -226,6 +241,7 @@ def test_indices_may_be_any_numbers(tmp_path: Path, kind: str) -> None:
                 for extents in ((3, 7), (17, 40), (0, 2)):
                     sizes = {one: int(random.integers(*extents)) for one in "cklmn"}
                     given = [_drawn(random, name, [sizes[x] for x in found], kind) for name, found in called[op.op]]
+                    given = [np.flip(one) if random.random() < 0.3 else one for one in given]
                     expected = compute_steps(op, given, {})["y"]
                     found = getattr(module, op.function)(*given, threads=2)
                     np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-2)

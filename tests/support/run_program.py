@@ -83,8 +83,9 @@ class Run:
         """What indices name must be there where it is read."""
         for call in (node for index in read.indices for node in expr.walk(index) if isinstance(node, Call)):
             if call.function == "named":
-                cell, extent = (self.value(one, letters) for one in call.arguments)
-                assert 0 <= cell < extent, f"{read} is read at {cell} of {extent}"
+                cell, extent, *stride = (self.value(one, letters) for one in call.arguments)
+                assert stride or 0 <= cell < extent, f"{read} is read at {cell} of {extent}"
+                assert math.isfinite(cell), f"{read} is read nowhere"
 
     def place(self, read: Read, letters: Mapping[str, Any]) -> tuple[int, ...]:
         at = tuple(self.at(index, letters) for index in read.indices)
@@ -133,6 +134,9 @@ class Run:
         if tree.function == "select":
             condition, yes, no = tree.arguments
             return self.value(yes if self.value(condition, letters) else no, letters)
+        if tree.function == "stride":
+            array, axis = tree.arguments
+            return math.prod(self.shape(array.id)[axis.value + 1 :])
         if tree.function == "number":
             numbers = [self.found.letters[one.id] for one in tree.arguments if isinstance(one, Name)]
             found = 0
@@ -145,9 +149,9 @@ class Run:
         if tree.function in expr.CONVERSIONS:
             return np.float64(stored(np.asarray(np.float64(values[0])), expr.CONVERSIONS[tree.function]))
         if tree.function == "within":
-            return 0 <= values[0] < values[1]
+            return 0 <= values[0] < values[1] if len(values) == 2 else math.isfinite(values[0])
         if tree.function == "named":
-            return int(values[0])
+            return int(values[0]) if len(values) == 2 else int(values[0]) // values[2] % values[1]
         if tree.function == "cell":
             whole = math.isfinite(values[0]) and values[0] == int(values[0]) and values[0] >= 0
             return int(values[0]) if whole else -1

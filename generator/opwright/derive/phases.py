@@ -41,6 +41,7 @@ from .rewrites.masking import masked
 from .rewrites.named_cells import at_named, indicated
 from .rewrites.needed import needed
 from .rewrites.nested import at_once
+from .rewrites.offsets import at_offsets
 from .rewrites.outside import outside
 from .rewrites.pairing import paired
 from .rewrites.reaching import reaching
@@ -107,7 +108,7 @@ def staged(op: Op) -> Staged:
     outputs = [tensor.name for tensor in op.outputs]
     found = conditioned(indicated(copied(numbered(separated(op)))))
     found = unwound(in_digits(written_out(made_once(needed(found, outputs)), op)))
-    found = told_once(at_named(looked_up(picked(found, op), op)))
+    found = at_offsets(told_once(at_named(looked_up(picked(found, op), op))))
     found = assigned(in_strips(in_components(summed_first(on_sides(framed(found, op), op)))), once)
     found = accumulating(outside(gaps_filled(found, outputs), outputs), outputs)
     found = scanned(bordered(taps_of_one(respelled(found)), op))

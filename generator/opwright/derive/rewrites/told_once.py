@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from ...language import expr
 from ...language.expr import Call, Expr, Name, Read
 from ..program import Array, Part, Program
+from .accumulating import loose_axes
 from .respelling import exchanging
 
 
@@ -22,16 +23,21 @@ def told_once(found: Program) -> Program:
     for part in found.parts:
         for number in dict.fromkeys(_numbers(found, part)):
             if number not in made:
-                target, own = expr.names(part.target), (x for x in part.letters if x in expr.names(number))
-                letters = sorted(own, key=lambda letter: letter in target)  # so that rows of cells lie as these do
-                made[number] = Read(f"told_{len(made)}_", tuple(map(Name, letters)))
-                axes = tuple(found.letters[letter] for letter in letters)
-                arrays[made[number].tensor] = Array(made[number].tensor, "between", axes)
+                name = f"told_{len(made)}_"
+                made[number], arrays[name] = of_letters(found, part, number, name)
                 parts.append(part.of(made[number], "set", number))
             part = exchanging(found, part, {number: made[number]})
         parts.append(part)
     whole = found.whole | {read.tensor for read in made.values()}
     return dataclasses.replace(found, arrays=arrays, parts=tuple(parts), whole=whole) if made else found
+
+
+def of_letters(found: Program, part: Part, value: Expr, name: str) -> tuple[Read, Array]:
+    """The cell of an array for a value of a step, by the letters that it has, and the array."""
+    target, own = expr.names(part.target), (x for x in part.letters if x in expr.names(value))
+    letters = sorted(own, key=lambda letter: letter in target)  # so that rows of cells lie as these do
+    axes = tuple(found.letters[letter] for letter in letters)
+    return Read(name, tuple(map(Name, letters))), Array(name, "between", axes)
 
 
 def _numbers(found: Program, part: Part) -> Iterator[Call]:
@@ -40,10 +46,16 @@ def _numbers(found: Program, part: Part) -> Iterator[Call]:
         return
     for node in (node for tree in (part.target, part.formulas[0].value) for node in expr.walk(tree)):
         if isinstance(node, Call) and node.function == "cell":
-            once = all(_writers(found, read.tensor) < 2 for read in expr.reads(node))
+            once = all(_written_once(found, read) for read in expr.reads(node))
             if once and expr.names(node) & {*part.letters} < {*part.letters}:
                 yield node
 
 
-def _writers(found: Program, name: str) -> int:
-    return sum(part.target.tensor == name for part in found.parts)
+def stays(found: Program, value: Expr) -> bool:
+    """Whether a value may be computed before: no step changes what it reads, all of which is there."""
+    return all(_written_once(found, read) and not loose_axes(found, read) for read in expr.reads(value))
+
+
+def _written_once(found: Program, read: Read) -> bool:
+    """Whether at most one step writes the array of an element."""
+    return sum(part.target.tensor == read.tensor for part in found.parts) < 2

@@ -13,12 +13,12 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from ...derive.algebra.conditions import conjunction, conjuncts, is_number
-from ...derive.program import INITIAL, Formula, Part
+from ...derive.program import INITIAL, Formula, Part, summed_alone
 from ...language import expr
 from ...language.expr import Read
 from .. import nodes
 from ..nodes import ZERO, Assign, Binary, Call, Declare, Expr, For, If, Name, Scope, Stmt, Unary
-from . import across, joined
+from . import across, joined, named_rows
 from .loops import Loops
 from .row_reads import N
 from .rows import Row
@@ -105,6 +105,8 @@ def _gathered(loops: Loops, part: Part, formula: Formula, shared: Mapping[Read, 
         )
     if not cells or len(cells) < len(tests):
         return row.written()
+    if (untested := without_test(loops, formula)) is not formula:
+        return Row(loops, values, part, untested, rows=shared).written()
     places = [row.at(Name("i_"), functools.partial(_place, loops, test)) for test in cells]
     outside = tuple(Assign(OUTSIDE, place, "|=", source=part.source) for place in places)
     inside = Row(loops, values, part, _valued(formula, expr.children(value)[1]), rows=shared)
@@ -120,8 +122,22 @@ def _gathered(loops: Loops, part: Part, formula: Formula, shared: Mapping[Read, 
     )
 
 
+def without_test(loops: Loops, formula: Formula) -> Formula:
+    """The same without a test of each lane, if its value is 0 where there is no cell."""
+    assert loops.lanes is not None
+    value, lane = formula.value, loops.lanes.name
+    if not isinstance(value, expr.Call) or value.function != "select" or not is_number(value.arguments[2], 0):
+        return formula
+    condition, chosen, _ = value.arguments
+    alone = isinstance(summed_alone(chosen) or chosen, expr.Read)  # which may be stored as it stands
+    nothing = not alone and named_rows.is_nothing(loops.program, chosen, [*conjuncts(condition)], lane)
+    return _valued(formula, chosen) if nothing else formula
+
+
 def _place(loops: Loops, test: expr.Call) -> Expr:
-    return Call("opwright_outside", (*map(loops.scalar, test.arguments),))
+    """A number that is negative unless a cell is there; that of an offset may be, too."""
+    at, *extent = map(loops.scalar, test.arguments)
+    return Call("opwright_outside", (at, *extent)) if extent else at
 
 
 def _tests(value: expr.Expr) -> list[expr.Expr]:

@@ -315,6 +315,7 @@ class Elements:
         return None if self.lanes is not None and self.lanes.name in expr.names(index) else ZERO
 
     def _strided(self, array: Array, read: Read) -> Iterator[Term]:
+        offsets = set[expr.Expr]()
         for axis, index in zip(array.axes, read.indices, strict=True):
             stride = f"{array.name}_{axis.name}"
             if axis.kind == "run" and isinstance(index, expr.Name):
@@ -328,6 +329,11 @@ class Elements:
                 for number in range(len(self.axes)):
                     step = self.entry(stride, number)
                     yield Term(self.integer(index, number), step, self.slope(index, number))
+            elif isinstance(index, expr.Call) and index.function == "named" and len(index.arguments) == 3:
+                offset = index.arguments[0]  # one for all of them: derive/rewrites/offsets.py
+                if offset not in offsets:
+                    yield Term(self.integer(offset, None), ONE, self.slope(offset, 0))
+                offsets.add(offset)
             elif axis.kind == "one":
                 yield Term(self.integer(index, None), self.member(stride), self.slope(index, 0))
 

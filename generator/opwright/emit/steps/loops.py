@@ -52,6 +52,10 @@ class Loops(Elements):
             return Cast("int64_t", self.reader(tree))
         if isinstance(tree, expr.Call) and tree.function == "named":
             return self.integer(tree.arguments[0], axis)
+        if isinstance(tree, expr.Call) and tree.function == "stride":
+            array, number = tree.arguments
+            assert isinstance(number, expr.Number)
+            return self.stride(expr_name(array), int(number.value), 0)
         if isinstance(tree, expr.Call) and tree.function == "cell":
             values = self.made_in[self.row["accumulate"]]
             value = values.cell(tree.arguments[0])

@@ -311,9 +311,8 @@ class RowReads:
         """A row without a fixed stride from cell to cell, or one that may have none."""
         elements, dtype = self.elements, self.elements.dtype(read.tensor)
         if self.inside.named(read):
-            self.gathers, elements.position = True, Name("i_")
+            self.gathers = True
             self.before += named_rows.taken(elements, read, room, N, self.part.source)
-            elements.position = None
             elements.buffered(ZERO)
             return room
         self.gathers, elements.position = True, Name("i_")

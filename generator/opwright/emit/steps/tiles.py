@@ -185,6 +185,7 @@ def _tile(
     kept = kept if count in map(nodes.integer, WIDTHS) else ""
     assert loops.lanes is not None
     tests, formula = choices.only_where(part, formula, loops.lanes.name)
+    formula = choices.without_test(loops, formula)
     row = Row(loops, values, part, formula, beside)
     steps = {TILE.name: (part, formula)}
     steps |= {f"tile_{number}_": (other, other.formulas[0]) for number, other in enumerate(more, 1)}

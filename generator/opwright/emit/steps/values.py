@@ -32,7 +32,7 @@ OF_ROWS = ("exp", "log", "tanh", "erf")  # functions of opwright_functions_rows.
 SMALL = (expr.Number(2), expr.Number(3), expr.Number(4))  # exponents of powers that are products
 _UNSIGNED = {"+", "-", "*"}
 _LIMITED = {"max": "raised", "min": "lowered"}
-OF_INTEGERS = ("prod", "number", "named", "cell")  # functions whose results are integers
+OF_INTEGERS = ("prod", "number", "named", "cell", "stride")  # functions whose results are integers
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Values:
         if isinstance(tree, expr.Name):
             return Binary("!=", self.integer(tree), nodes.ZERO)
         if isinstance(tree, expr.Call) and tree.function == "within":
-            return Call("opwright_within", (*map(self.integer, tree.arguments),))
+            return named_rows.there(self.integer, tree.arguments)
         if isinstance(tree, expr.Call):
             condition, yes, no = map(self.truth, tree.arguments)
             return Conditional(condition, yes, no)
