@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import ml_dtypes
@@ -30,8 +31,9 @@ def drawn(random: np.random.Generator, name: str) -> str:
     def one(items: list[str]) -> str:
         return str(random.choice(items))
 
-    def axes(letters: list[str]) -> str:
-        return ", ".join(f"{letter.upper()}{letter}: {letter.upper()}" for letter in letters)
+    def axes(letters: list[str], loose: Sequence[str] = ()) -> str:
+        other = {letter: f"X{letter.upper()}" for letter in loose}  # the extent of an axis that a letter may leave
+        return ", ".join(f"{letter.upper()}{letter}: {other.get(letter, letter.upper())}" for letter in letters)
 
     def shuffled(letters: list[str]) -> list[str]:
         return [str(letter) for letter in random.permutation(letters)]
@@ -61,14 +63,17 @@ def drawn(random: np.random.Generator, name: str) -> str:
     letters = [*dict.fromkeys([*given, *read, *put, *named])]
     index = one(["s32", "s8", "s64"]) if accumulate == "s64" else one(["s32", "s64", "u8", "f32"])
     inputs = [f"  - {{name: i{letter}, dims: {{{axes(given)}}}}}" for letter in told]
-    inputs += [f"  - {{name: x, dims: {{{axes(read)}}}}}"]
+    loose = [letter for letter in named if random.random() < 0.2]
+    inputs += [f"  - {{name: x, dims: {{{axes(read, loose)}}}}}"]
     inputs += ["  - {name: w, dims: {C: C, M: M}}"] if weighed else []
     inputs += [
-        f"  - {{name: like_{one}, dims: {{A: {one.upper()}}}}}" for one in put if one not in [*given, *read, "m"]
+        f"  - {{name: like_{one}, dims: {{A: {one.upper()}}}}}"
+        for one in dict.fromkeys([*put, *loose])
+        if one in loose or one not in [*given, *read, "m"]
     ]
     names = [line.split("name: ")[1].split(",")[0] for line in inputs]
     types = ", ".join(f"{each}: {index if each[0] == 'i' else kind}" for each in names)
-    sizes = ", ".join(f"{letter}_cells: {letter.upper()}" for letter in letters)
+    sizes = ", ".join(f"{one.lower()}_cells: {one.upper()}" for one in [*letters, *(f"x{one}" for one in loose)])
     return f"""op: {name}
 revision: 1
 summary: What indices name.
@@ -177,6 +182,31 @@ def test_what_is_not_0_where_no_cell_is_named_is_left_out_there(tmp_path: Path) 
         np.testing.assert_array_equal(getattr(module, op.function)(*args), compute_steps(op, args, {})["y"])
 
 
+def test_numbers_of_cells_along_several_axes_are_divided_only_where_these_do_not_lie_within_each_other(
+    tmp_path: Path,
+) -> None:
+    put = lookup("y[n, p, q] += select(to[n, k] == number(p, q), x[n, k], 0) * like[p, q]").replace(" * like[p, q]", "")
+    take = lookup("y[n, k] += select(to[n, k] == number(p, q), x[n, p, q], 0)").replace("op: Lookup", "op: Taken")
+    library, module = package({"put.yaml": put, "take.yaml": take}, tmp_path, "numbered")
+    for op in library.ops:
+        assert [phase.own for phase in staged(op).phases] == [("n",) if op.op == "Lookup" else ("n", "k")]
+    texts = [path.read_text("utf-8") for path in sorted(tmp_path.glob("numbered/c/*.c"))]
+    assert ["opwright_floor_div(" in text for text in texts] == [False, True]
+    assert "x_P_Q_nested_ ? " in texts[1]
+    random = rng("numbered")
+    to = random.integers(-2, 32, (3, 40)).astype(np.float32)
+    x, like = random.integers(-9, 9, (3, 40)).astype(np.float32), np.zeros((5, 6), np.float32)
+    expected = compute_steps(library.ops[0], [to, x, like], {})["y"]
+    np.testing.assert_array_equal(module.lookup(to, x, like, threads=2), expected)
+    for given in (
+        cells := random.integers(-9, 9, (3, 5, 6)).astype(np.float32),
+        cells[:, ::-1],
+        np.asfortranarray(cells),
+    ):
+        expected = compute_steps(library.ops[1], [to, given], {})["y"]
+        np.testing.assert_array_equal(module.taken(to, given, threads=2), expected)
+
+
 @pytest.mark.sweep
 def test_cells_that_indices_name_are_those_of_the_interpreter(tmp_path: Path) -> None:
     random = rng("named letters")
@@ -209,6 +239,8 @@ STEPS = (
     "y[k] *= select(at[n] - 1 == k, x[k, n, c], 1)",
     "y[k, c] += select(at[n] == k and to[n] == l, v[n] * x[l, c], 0)",
     "y[n, m, c] += select(at[m, n] == k, v[c, n, m] * x[k, n, c], 0)",
+    "y[n, c] max= select(abs(at[n, c]) == number(k, l), x[n, l, c, k], -inf)",
+    "y[c, n] += select(at[n] == number(m, k, l), x[c, k, l] * (v[m] + l), 0)",
     "y[c, n] += select(at[n] == k and to[n] == l, x[c, k, l] * v[n], 0)",
     "y[c, n] += select(at[m, n] == k and to[n] == l, v[m, n] * x[c, k, l], 0)",
 )

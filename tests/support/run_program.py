@@ -83,8 +83,8 @@ class Run:
         """What indices name must be there where it is read."""
         for call in (node for index in read.indices for node in expr.walk(index) if isinstance(node, Call)):
             if call.function == "named":
-                cell, extent, *stride = (self.value(one, letters) for one in call.arguments)
-                assert stride or 0 <= cell < extent, f"{read} is read at {cell} of {extent}"
+                cell, *extents = (self.value(one, letters) for one in call.arguments)
+                assert len(extents) == 2 or 0 <= cell < extents[-1], f"{read} is read at {cell} of {extents[-1]}"
                 assert math.isfinite(cell), f"{read} is read nowhere"
 
     def place(self, read: Read, letters: Mapping[str, Any]) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ from .rewrites.components import in_components
 from .rewrites.copied import copied
 from .rewrites.digits import in_digits
 from .rewrites.dividing import divided_last
+from .rewrites.flattened import flattened
 from .rewrites.framed import framed
 from .rewrites.gaps import gaps_filled
 from .rewrites.inlining import inlined
@@ -108,7 +109,7 @@ def staged(op: Op) -> Staged:
     outputs = [tensor.name for tensor in op.outputs]
     found = conditioned(indicated(copied(numbered(separated(op)))))
     found = unwound(in_digits(written_out(made_once(needed(found, outputs)), op)))
-    found = at_offsets(told_once(at_named(looked_up(picked(found, op), op))))
+    found = at_offsets(told_once(at_named(looked_up(flattened(picked(found, op)), op))))
     found = assigned(in_strips(in_components(summed_first(on_sides(framed(found, op), op)))), once)
     found = accumulating(outside(gaps_filled(found, outputs), outputs), outputs)
     found = scanned(bordered(taps_of_one(respelled(found)), op))
@@ -186,7 +187,8 @@ def place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
 
     An intermediate that a letter walks along two axes, `y[c, c]`, has cells of its own for other letters of the second.
     """
-    if found.arrays[read.tensor].role == "between" and sum(letter in expr.names(index) for index in read.indices) > 1:
+    indices = (index for index in read.indices if letter in expr.names_outside_indices(index))
+    if found.arrays[read.tensor].role == "between" and len([*indices]) > 1:
         return None
     for number, index in enumerate(read.indices):
         digits = found.digits(read.tensor, number, index) or ()

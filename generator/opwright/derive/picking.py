@@ -4,7 +4,7 @@ In: a program. Out: the program that goes to the cell named at once, `select(wit
 0)`, and adds to the cell `y[idx[n], c]` where the letter is the target's. Several letters are named by their number,
 `idx[n] == number(k, l)`: by its quotient and remainder. Programs alone have such indices and these functions:
 `within(v, K)` says whether a number is that of a cell, `named(v, K)` is this number where it is one, and `cell(v)` the
-integer that a real number is, or -1.
+integer that a real number is, or -1. `named(v, K, B, T)` is one digit of a number of a cell among T, `v / B % K`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary, substitute
 from ..language.model import Op
 from .algebra.conditions import conjunction, conjuncts, is_number
+from .algebra.slopes import ONE, times
 from .program import INITIAL, Array, Formula, Part, Program
 from .rewrites.accumulating import loose_axes, plain
 from .rewrites.lone_sums import factors_of, product_of
@@ -118,6 +119,10 @@ def _at_cells(found: Program, part: Part, integers: frozenset[str]) -> Part:
             alone = isinstance(index, Read) or (isinstance(index, Call) and index.function == "cell")
             chosen = pick.letter not in placed and (alone or pick.letter not in walked)
             extent = found.letters[pick.letter].extent
+            if pick.beside and not {*pick.beside} & placed:
+                cells[pick.letter], test = _digit(found, pick, integers)
+                tests.setdefault(pick.condition, []).append(test)
+                continue
             cells[pick.letter] = Call("named", (index, extent)) if chosen else index
             tests.setdefault(pick.condition, []).extend([Call("within", (index, extent))] if chosen else [])
         value = _tested(formula.value, neutral, tests)
@@ -181,6 +186,17 @@ def _cell(found: Program, pick: Pick, integers: frozenset[str]) -> Expr:
             return index if letter == pick.beside[0] else Binary("%", index, divisor(found, letter))
         index = Call("floor", (Binary("/", index, divisor(found, letter)),))
     return index
+
+
+def _digit(found: Program, pick: Pick, integers: frozenset[str]) -> tuple[Expr, Expr]:
+    """The same as a digit of the number of a cell, and whether there is a cell of this number."""
+    index, behind = _index(pick.value, integers), dict[str, Expr]()
+    total: Expr = ONE
+    for letter in pick.beside[::-1]:
+        behind[letter] = total
+        total = times(found.letters[letter].extent, total)
+    named = Call("named", (index, found.letters[pick.letter].extent, behind[pick.letter], total))
+    return named, Call("within", (index, total))
 
 
 def divisor(found: Program, letter: str) -> Expr:

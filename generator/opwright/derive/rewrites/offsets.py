@@ -55,6 +55,7 @@ def at_offsets(found: Program) -> Program:
 def _named(found: Program, tests: Sequence[Expr], read: Read) -> Iterator[tuple[int, Call]]:
     """By axis of an input the number of a cell, if a step goes only where all of these are."""
     named = [(axis, one) for axis, one in enumerate(read.indices) if isinstance(one, Call) and one.function == "named"]
+    named = [pair for pair in named if len(pair[1].arguments) == 2]
     there = {axis for axis, _ in named}.isdisjoint(loose_axes(found, read))
     plain = found.arrays[read.tensor].role == "input" and all(a.kind == "one" for a in found.arrays[read.tensor].axes)
     if plain and there and all(Call("within", one.arguments) in tests for _, one in named):

@@ -7,6 +7,7 @@ module and its users: no name of a spec ends so.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -315,7 +316,7 @@ class Elements:
         return None if self.lanes is not None and self.lanes.name in expr.names(index) else ZERO
 
     def _strided(self, array: Array, read: Read) -> Iterator[Term]:
-        offsets = set[expr.Expr]()
+        told = set[expr.Expr]()  # numbers of cells along several axes, and offsets of several numbers
         for axis, index in zip(array.axes, read.indices, strict=True):
             stride = f"{array.name}_{axis.name}"
             if axis.kind == "run" and isinstance(index, expr.Name):
@@ -329,13 +330,38 @@ class Elements:
                 for number in range(len(self.axes)):
                     step = self.entry(stride, number)
                     yield Term(self.integer(index, number), step, self.slope(index, number))
-            elif isinstance(index, expr.Call) and index.function == "named" and len(index.arguments) == 3:
-                offset = index.arguments[0]  # one for all of them: derive/rewrites/offsets.py
-                if offset not in offsets:
-                    yield Term(self.integer(offset, None), ONE, self.slope(offset, 0))
-                offsets.add(offset)
+            elif isinstance(index, expr.Call) and index.function == "named" and len(index.arguments) > 2:
+                if index.arguments[0] not in told:
+                    yield self._told(array, read, index)
+                told.add(index.arguments[0])
             elif axis.kind == "one":
                 yield Term(self.integer(index, None), self.member(stride), self.slope(index, 0))
+
+    def _told(self, array: Array, read: Read, index: expr.Call) -> Term:
+        """The place that one number tells along all axes that have it: an offset, or the number of a cell.
+
+        Where the axes are those of all digits and lie one within the other in their order, as in an array of their own,
+        no number is divided.
+        """
+        number, slope = self.integer(index.arguments[0], None), self.slope(index.arguments[0], 0)
+        if len(index.arguments) == 3:  # derive/rewrites/offsets.py
+            return Term(number, ONE, slope)
+        own = {
+            axis: one.arguments
+            for axis, one in enumerate(read.indices)
+            if array.axes[axis].kind == "one" and isinstance(one, expr.Call) and one.arguments[0] == index.arguments[0]
+        }
+        strides = {axis: self.stride(array.name, axis, 0) for axis in own}
+        digits = [product(self.integer(read.indices[axis], None), stride) for axis, stride in strides.items()]
+        apart, steady = nodes.chain("+", digits, ZERO), ZERO if slope == ZERO else None
+        behind = [one[2] for one in own.values()]
+        if [index.arguments[3], *behind] != [*(slopes.times(*one[1:3]) for one in own.values()), slopes.ONE]:
+            return Term(apart, ONE, steady)
+        pairs = itertools.pairwise(own)
+        nested = [Binary("==", strides[a], product(self.integer(own[b][1], None), strides[b])) for a, b in pairs]
+        name = "_".join(array.axes[axis].name for axis in own)
+        flat = self.constant(f"{array.name}_{name}_nested_", nodes.both(nested), "int")
+        return Term(Conditional(flat, product(number, strides[max(own)]), apart), ONE, steady)
 
     def _along_run(self, array: Array, axis: Axis, letter: expr.Name) -> Iterator[Term]:
         """The offset of a run's letter in an array: the row's offset, and steps along the row."""

@@ -17,7 +17,7 @@ from ...language.kinds import Kind
 from ...language.model import Op
 from ...language.types import symbol_kinds
 from .. import nodes
-from ..nodes import ZERO, Binary, Call, Cast, Declare, Expr, For, If, Name, Stmt
+from ..nodes import ONE, ZERO, Binary, Call, Cast, Declare, Expr, For, If, Name, Stmt
 from . import joined
 from .bounds import Bounds
 from .elements import BEGIN, END, Elements, expr_name
@@ -51,7 +51,8 @@ class Loops(Elements):
         if isinstance(tree, expr.Read):
             return Cast("int64_t", self.reader(tree))
         if isinstance(tree, expr.Call) and tree.function == "named":
-            return self.integer(tree.arguments[0], axis)
+            named = self.integer(tree.arguments[0], axis)
+            return named if len(tree.arguments) < 4 else self._digit(named, *tree.arguments[1:3])
         if isinstance(tree, expr.Call) and tree.function == "stride":
             array, number = tree.arguments
             assert isinstance(number, expr.Number)
@@ -66,6 +67,14 @@ class Loops(Elements):
             sides = (Cast("uint64_t", self.integer(side, axis)) for side in expr.children(tree))
             return Cast("int64_t", Binary(tree.op, *sides))
         return super().integer(tree, axis)
+
+    def _digit(self, number: Expr, extent: expr.Expr, behind: expr.Expr) -> Expr:
+        """One digit of any number; no quotient by the extent of an axis that is empty, which has no such cell."""
+        size, rest = (
+            self.integer(one if isinstance(one, expr.Number) else expr.Call("max", (one, expr.Number(1))), None)
+            for one in (extent, behind)
+        )
+        return Call("opwright_modulo", (number if rest == ONE else Call("opwright_floor_div", (number, rest)), size))
 
     def values_of(self, target: str) -> Values:
         """How the values of steps that write an array are made: in the accumulator of the row, or in integers."""

@@ -33,8 +33,9 @@ def _names(index: expr.Expr) -> TypeGuard[expr.Call]:
 
 
 def _told(index: expr.Call) -> tuple[expr.Expr, ...]:
-    """What says whether a cell is there: its number and the extent, or its offset."""
-    return index.arguments if len(index.arguments) == 2 else index.arguments[:1]
+    """What says whether a cell is there: its number and how many there are, or its offset."""
+    told = index.arguments
+    return told[:1] if len(told) == 3 else (told[0], told[-1])
 
 
 def _deeper(index: expr.Expr, lane: str) -> bool:
@@ -78,9 +79,10 @@ def taken(elements: Elements, read: Read, room: str, count: Expr, source: str) -
 def _offsets(elements: Elements, read: Read) -> tuple[Expr, Expr, list[Stmt]] | None:
     """From where the cells of a row lie and how far, if an array has that as it stands."""
     indices = tuple(expr.Number(0) if _names(index) else index for index in read.indices)
-    offset = next(index for index in read.indices if _names(index)).arguments
+    offset, *others = (index.arguments for index in read.indices if _names(index))
     begin = dataclasses.replace(read, indices=indices)
-    if len(offset) < 3 or not isinstance(offset[0], Read) or elements.step(begin) != ZERO:
+    alone = len(offset) == 3 and all(one[0] == offset[0] for one in others)
+    if not alone or not isinstance(offset[0], Read) or elements.step(begin) != ZERO:
         return None
     elements.used.add(offset[0].tensor)
     return (elements.address(begin), elements.address(offset[0]), []) if elements.step(offset[0]) == ONE else None
