@@ -182,6 +182,13 @@ def test_what_is_not_0_where_no_cell_is_named_is_left_out_there(tmp_path: Path) 
         np.testing.assert_array_equal(getattr(module, op.function)(*args), compute_steps(op, args, {})["y"])
 
 
+def test_rows_of_bytes_that_are_looked_up_are_copied(tmp_path: Path) -> None:
+    text = lookup("y[n, c] += select(at[n] == k, x[k, c], 0)").replace("x: f32, y: f32", "x: u8, y: u8")
+    write_package({"bytes.yaml": text}, tmp_path, "bytes")
+    (kernels,) = tmp_path.glob("bytes/c/*.c")
+    assert "opwright_put_row(y_row_, x_row_, n_, past_)" in kernels.read_text("utf-8")
+
+
 def test_numbers_of_cells_along_several_axes_are_divided_only_where_these_do_not_lie_within_each_other(
     tmp_path: Path,
 ) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeGuard
 
 from ...derive.algebra import slopes
-from ...derive.program import INITIAL, Formula, Part, summed_alone
+from ...derive.program import BYTES, INITIAL, Formula, Part, summed_alone
 from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Read
@@ -63,7 +63,7 @@ class Row(RowReads):
         target, operator = self.part.target, self.part.operator
         dtype = self.elements.dtype(target.tensor)
         updates = operator != "set" or target in self.formula.reads
-        value, source = self.formula.value, self.part.source
+        value, source = self.standing(self.formula.value, dtype), self.part.source
         moved = bends.moved(self.elements, self.part, value)
         cell = summed_alone(value) or value
         copied = isinstance(cell, Read) and self.inside.anywhere(cell)  # cells from anywhere, which no vector loads
@@ -133,6 +133,11 @@ class Row(RowReads):
             return ()
         self.before = [one for one in self.before if not isinstance(one, Declare) or one.name != cache_lines.WHOLE.name]
         return Name(row), product(N, nodes.integer(DTYPES[dtype].size))
+
+    def standing(self, value: expr.Expr, dtype: str) -> expr.Expr:
+        """A value without 0 that is added to an integer, which stays as it is: of 8 bits, every sum is exact."""
+        cell = summed_alone(value)
+        return cell if cell and dtype in BYTES and self.elements.dtype(cell.tensor) == dtype else value
 
     def plus_zero(self, value: expr.Expr, dtype: str) -> Expr | None:
         """A row of 16 bits that is stored as it stands, 0 added to each cell; None of other values."""
