@@ -182,6 +182,13 @@ def test_what_is_not_0_where_no_cell_is_named_is_left_out_there(tmp_path: Path) 
         np.testing.assert_array_equal(getattr(module, op.function)(*args), compute_steps(op, args, {})["y"])
 
 
+@pytest.mark.parametrize(("factor", "once"), [("(v[n] * 2 - 1)", True), ("v[n]", False)])
+def test_what_is_put_into_cells_that_values_tell_is_computed_once_if_it_takes_long(factor: str, once: bool) -> None:
+    text = lookup(f"y[c, k] += select(floor(spot[n]) == k, x[c, n] * {factor}, 0) * like[k]")
+    (op,) = load_texts({"put.yaml": text.replace(" * like[k]", "")}).ops
+    assert any(name.startswith("weight_") for name in staged(op).program.arrays) == once
+
+
 def test_rows_of_bytes_that_are_looked_up_are_copied(tmp_path: Path) -> None:
     text = lookup("y[n, c] += select(at[n] == k, x[k, c], 0)").replace("x: f32, y: f32", "x: u8, y: u8")
     write_package({"bytes.yaml": text}, tmp_path, "bytes")
@@ -249,6 +256,7 @@ STEPS = (
     "y[n, c] max= select(abs(at[n, c]) == number(k, l), x[n, l, c, k], -inf)",
     "y[c, n] += select(at[n] == number(m, k, l), x[c, k, l] * (v[m] + l), 0)",
     "y[c, n] += select(at[n] == k and to[n] == l, x[c, k, l] * v[n], 0)",
+    "y[c, k] += select(floor(at[n] / 1) == k, x[c, n] * (v[n] * 2 - 1), 0)",
     "y[c, n] += select(at[m, n] == k and to[n] == l, v[m, n] * x[c, k, l], 0)",
 )
 ANY = (-(2**63), -(2**63) + 1, -(2**31), -1, 2**24 + 1, 2**31, 2**62, 2**63 - 1)

@@ -43,7 +43,7 @@ def at_offsets(found: Program) -> Program:
         if offsets and (weight := _weight(found, part)) is not None:
             value = Call("select", (expr.children(part.formulas[0].value)[0], weight, Number(0)))
             if value not in made:
-                name = f"weight_{len(made)}_"
+                name = f"factor_{len(made)}_"
                 made[value], arrays[name] = of_letters(found, part, value, name)
                 parts.append(part.of(made[value], "set", value))
             part = part.replaced(weight, made[value])
