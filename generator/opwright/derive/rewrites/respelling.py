@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
+from ..algebra.conditions import plus_zero
 from ..algebra.slopes import minus, negated, plus, slope, times, without
 from ..contraction import contraction
 from ..gradient.disjoint import disjoint
@@ -66,8 +67,8 @@ def assigned(found: Program, once: Callable[[Program, Part], bool]) -> Program:
     """
 
     def set_once(formula: Formula) -> Formula:
-        value = Binary("+", formula.value, Number(0))
-        return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, op="set", value=value))
+        assignment = dataclasses.replace(formula.assignment, op="set", value=plus_zero(formula.value))
+        return dataclasses.replace(formula, assignment=assignment)
 
     def alone(part: Part) -> bool:
         others = [other for other in found.parts if other.target.tensor == part.target.tensor and other is not part]

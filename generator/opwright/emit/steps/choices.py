@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...derive.algebra.conditions import conjunction, conjuncts, is_number
 from ...derive.program import INITIAL, Formula, Part, summed_alone
@@ -66,7 +66,7 @@ def written(
     choice = _choice(formula.value, loops.lanes.name, own)
     if own and choice is None and shared is None:
         row = Row(loops, loops.values_of(part.target.tensor), part, formula)
-        for read in dict.fromkeys(formula.reads):
+        for read in dict.fromkeys(_read(loops, formula)):
             if row.lane in expr.names(read) and across.shares(loops, read) and _is_there(read, held):
                 row.row_of(read)
         return *row.before, *written(loops, part, formula, row.rows, held)
@@ -84,6 +84,23 @@ def written(
     return Declare(holds.name, _holds(loops, part, tests), "int"), *rows
 
 
+def _read(loops: Loops, formula: Formula) -> Iterator[Read]:
+    """What is read by rows, as values are that choices leave, but for those that numbers of cells are made of."""
+    assert loops.lanes is not None
+    choice = _choice(formula.value, loops.lanes.name)
+    if choice is not None:
+        for value in choice[1:]:
+            yield from _read(loops, _valued(formula, value))
+        return
+    left = [without_test(loops, formula).value]
+    while left:
+        node = left.pop()
+        if isinstance(node, Read):
+            yield node
+        if not isinstance(node, expr.Call) or node.function != "cell":
+            left.extend(reversed(expr.children(node)))
+
+
 def _is_there(read: Read, held: Sequence[expr.Expr]) -> bool:
     """Whether conditions that hold say of each cell that a number names that it is one."""
     named = [node for node in expr.walk(read) if isinstance(node, expr.Call) and node.function == "named"]
@@ -92,6 +109,7 @@ def _is_there(read: Read, held: Sequence[expr.Expr]) -> bool:
 
 def _gathered(loops: Loops, part: Part, formula: Formula, shared: Mapping[Read, str] | None) -> tuple[Stmt, ...]:
     """A row of a step, in one way where all cells that it reads are there, and in another where one is not."""
+    formula = without_test(loops, formula)
     value, values = formula.value, loops.values_of(part.target.tensor)
     row = Row(loops, values, part, formula, rows=shared)
     tests = _tests(value)
@@ -105,8 +123,6 @@ def _gathered(loops: Loops, part: Part, formula: Formula, shared: Mapping[Read, 
         )
     if not cells or len(cells) < len(tests):
         return row.written()
-    if (untested := without_test(loops, formula)) is not formula:
-        return Row(loops, values, part, untested, rows=shared).written()
     places = [row.at(Name("i_"), functools.partial(_place, loops, test)) for test in cells]
     outside = tuple(Assign(OUTSIDE, place, "|=", source=part.source) for place in places)
     inside = Row(loops, values, part, _valued(formula, expr.children(value)[1]), rows=shared)

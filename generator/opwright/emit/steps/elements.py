@@ -334,7 +334,7 @@ class Elements:
                 if index.arguments[0] not in told:
                     yield self._told(array, read, index)
                 told.add(index.arguments[0])
-            elif axis.kind == "one":
+            elif axis.kind == "one" and index != expr.Number(0):
                 yield Term(self.integer(index, None), self.member(stride), self.slope(index, 0))
 
     def _told(self, array: Array, read: Read, index: expr.Call) -> Term:
