@@ -20,7 +20,8 @@ from .. import nodes
 from ..nodes import ONE, ZERO, Binary, Call, Cast, Declare, Expr, For, If, Name, Stmt
 from . import joined
 from .bounds import Bounds
-from .elements import BEGIN, END, Elements, expr_name
+from .elements import BEGIN, END, Elements
+from .integers import expr_name
 from .values import Values
 
 
@@ -31,6 +32,24 @@ class Loop:
     letter: str
     name: str
     extent: Expr
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The loops of a formula: of letters of its target, and of reduced ones; both without its lanes."""
+
+    outer: list[Loop]
+    reduced: list[Loop]
+    bounds: Bounds
+    lane: bool
+    laned: bool  # whether lanes are taken together
+    apart: bool = False  # whether each lane has loops of its own, whose bounds differ
+
+    @property
+    def plain(self) -> bool:
+        """Whether it has no loop but that of its lanes, all of them."""
+        found = self.bounds
+        return self.laned and not (self.outer or self.reduced or found.low or found.high or found.tests)
 
 
 class Loops(Elements):

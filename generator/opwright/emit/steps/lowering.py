@@ -8,7 +8,6 @@ cells; otherwise a task has whole rows, along which lanes are reduced.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...derive.lanes import moved
 from ...derive.phases import Phase, Staged, block_of_tasks
@@ -39,31 +38,13 @@ from . import (
     wholes,
 )
 from .bounds import Bounds, Guards
-from .elements import SIZES, expr_name
-from .loops import Loop
+from .integers import SIZES, expr_name
+from .loops import Walk
 from .roomy import halved
 from .rows import Row
 from .tasks import Tasks
 from .tiles import TILE, in_rounds, kept_type, possible, tiled
 from .values import updated
-
-
-@dataclass(frozen=True)
-class Walk:
-    """The loops of a formula: of letters of its target, and of reduced ones; both without its lanes."""
-
-    outer: list[Loop]
-    reduced: list[Loop]
-    bounds: Bounds
-    lane: bool
-    laned: bool  # whether lanes are taken together
-    apart: bool = False  # whether each lane has loops of its own, whose bounds differ
-
-    @property
-    def plain(self) -> bool:
-        """Whether it has no loop but that of its lanes, all of them."""
-        found = self.bounds
-        return self.laned and not (self.outer or self.reduced or found.low or found.high or found.tests)
 
 
 class Lowering(Tasks):

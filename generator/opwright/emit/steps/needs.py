@@ -14,7 +14,7 @@ from ...language.model import Op
 from .. import nodes
 from ..nodes import ZERO, Binary, Expr, Member
 from .bounds import Bounds
-from .elements import SIZES
+from .integers import SIZES
 from .roomy import overwritten
 from .tasks import Tasks
 

@@ -34,8 +34,8 @@ from ..nodes import (
 )
 from .bounds import Bounds
 from .fusion import Made
-from .loops import Loop
-from .lowering import Lowering, Walk
+from .loops import Loop, Walk
+from .lowering import Lowering
 from .values import updated
 
 PIECE, PIECES = Name("piece_"), Name("pieces_")

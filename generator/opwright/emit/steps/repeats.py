@@ -13,7 +13,8 @@ from ...derive.program import Formula, Part
 from ...language import expr
 from ...language.expr import Read
 from ..nodes import ONE, ZERO, Binary, Call, Conditional, Declare, DeclareArray, Expr, Index, Member, Name, both
-from .elements import SIZES, Elements, expr_name
+from .elements import Elements
+from .integers import SIZES, expr_name
 
 CELLS = 2048  # of a buffer, at most: several stay in the first-level cache
 REPEATS, SHORT = Name("again_"), Name("short_")
