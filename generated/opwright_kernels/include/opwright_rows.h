@@ -2617,8 +2617,6 @@ static inline int opwright_moved_f32(float *to, const float *from, int64_t rank,
     return 1;
 }
 
-// bf16: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const opwright_bf16 *opwright_gathered_bf16(const opwright_bf16 *restrict from, int64_t step, int64_t n, opwright_bf16 *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -2662,7 +2660,6 @@ OPWRIGHT_OUTLINED const opwright_bf16 *opwright_landing_bf16(const opwright_bf16
     return opwright_gathered_bf16(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const opwright_bf16 *opwright_landed_bf16(const opwright_bf16 *from, int64_t step, int64_t n, opwright_bf16 *to)
 {
     return step == 1 ? from : opwright_landing_bf16(from, step, n, to);
@@ -2681,8 +2678,6 @@ static inline void opwright_copied_bf16(const opwright_bf16 *from, int64_t step,
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const opwright_bf16 *opwright_repeated_bf16(const opwright_bf16 *from, int64_t step, int64_t at, int64_t times, int64_t n, opwright_bf16 *restrict room)
 {
     enum { line = 64 / 2 };
@@ -2725,7 +2720,6 @@ static inline opwright_bf16 *opwright_kept_bf16(opwright_bf16 *at, int64_t step,
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const opwright_bf16 *opwright_copies_bf16(const opwright_bf16 *from, int64_t n, int64_t count, opwright_bf16 *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -2734,14 +2728,11 @@ static inline const opwright_bf16 *opwright_copies_bf16(const opwright_bf16 *fro
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const opwright_bf16 *opwright_again_bf16(const opwright_bf16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_bf16 *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_bf16(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline opwright_bf16 *opwright_place_bf16(opwright_bf16 *at, int64_t step, int64_t n, int64_t rows, opwright_bf16 *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -2767,7 +2758,6 @@ static inline void opwright_put_bf16(const opwright_bf16 *row, opwright_bf16 *to
     }
 }
 
-// bf16: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_bf16(const opwright_bf16 *from, const int64_t *restrict places, int64_t n, opwright_bf16 *restrict room)
 {
     static const opwright_bf16 none = 0;
@@ -2786,8 +2776,6 @@ OPWRIGHT_OUTLINED void opwright_taken_bf16(const opwright_bf16 *from, const int6
     }
 }
 
-// bf16: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const opwright_bf16 *opwright_across_bf16(const opwright_bf16 *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, opwright_bf16 *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -2800,7 +2788,6 @@ static inline const opwright_bf16 *opwright_across_bf16(const opwright_bf16 *fro
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// bf16: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_bf16(opwright_bf16 *to, const opwright_bf16 *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -2826,8 +2813,6 @@ static inline void opwright_moved_rows_bf16(opwright_bf16 *to, const opwright_bf
     }
 }
 
-// bf16: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_bf16(opwright_bf16 *to, const opwright_bf16 *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -2865,8 +2850,6 @@ static inline int opwright_moved_bf16(opwright_bf16 *to, const opwright_bf16 *fr
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -2885,8 +2868,6 @@ static inline int opwright_moved_bf16(opwright_bf16 *to, const opwright_bf16 *fr
     return 1;
 }
 
-// f16: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const opwright_f16 *opwright_gathered_f16(const opwright_f16 *restrict from, int64_t step, int64_t n, opwright_f16 *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -2930,7 +2911,6 @@ OPWRIGHT_OUTLINED const opwright_f16 *opwright_landing_f16(const opwright_f16 *f
     return opwright_gathered_f16(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const opwright_f16 *opwright_landed_f16(const opwright_f16 *from, int64_t step, int64_t n, opwright_f16 *to)
 {
     return step == 1 ? from : opwright_landing_f16(from, step, n, to);
@@ -2949,8 +2929,6 @@ static inline void opwright_copied_f16(const opwright_f16 *from, int64_t step, i
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const opwright_f16 *opwright_repeated_f16(const opwright_f16 *from, int64_t step, int64_t at, int64_t times, int64_t n, opwright_f16 *restrict room)
 {
     enum { line = 64 / 2 };
@@ -2993,7 +2971,6 @@ static inline opwright_f16 *opwright_kept_f16(opwright_f16 *at, int64_t step, in
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const opwright_f16 *opwright_copies_f16(const opwright_f16 *from, int64_t n, int64_t count, opwright_f16 *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -3002,14 +2979,11 @@ static inline const opwright_f16 *opwright_copies_f16(const opwright_f16 *from, 
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const opwright_f16 *opwright_again_f16(const opwright_f16 *from, const int64_t *strides, int64_t n, int64_t count, opwright_f16 *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_f16(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline opwright_f16 *opwright_place_f16(opwright_f16 *at, int64_t step, int64_t n, int64_t rows, opwright_f16 *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -3035,7 +3009,6 @@ static inline void opwright_put_f16(const opwright_f16 *row, opwright_f16 *to, i
     }
 }
 
-// f16: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_f16(const opwright_f16 *from, const int64_t *restrict places, int64_t n, opwright_f16 *restrict room)
 {
     static const opwright_f16 none = 0;
@@ -3054,8 +3027,6 @@ OPWRIGHT_OUTLINED void opwright_taken_f16(const opwright_f16 *from, const int64_
     }
 }
 
-// f16: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const opwright_f16 *opwright_across_f16(const opwright_f16 *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, opwright_f16 *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -3068,7 +3039,6 @@ static inline const opwright_f16 *opwright_across_f16(const opwright_f16 *from, 
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// f16: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_f16(opwright_f16 *to, const opwright_f16 *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -3094,8 +3064,6 @@ static inline void opwright_moved_rows_f16(opwright_f16 *to, const opwright_f16 
     }
 }
 
-// f16: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_f16(opwright_f16 *to, const opwright_f16 *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -3133,8 +3101,6 @@ static inline int opwright_moved_f16(opwright_f16 *to, const opwright_f16 *from,
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -3153,8 +3119,6 @@ static inline int opwright_moved_f16(opwright_f16 *to, const opwright_f16 *from,
     return 1;
 }
 
-// s32: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const int32_t *opwright_gathered_s32(const int32_t *restrict from, int64_t step, int64_t n, int32_t *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -3198,7 +3162,6 @@ OPWRIGHT_OUTLINED const int32_t *opwright_landing_s32(const int32_t *from, int64
     return opwright_gathered_s32(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const int32_t *opwright_landed_s32(const int32_t *from, int64_t step, int64_t n, int32_t *to)
 {
     return step == 1 ? from : opwright_landing_s32(from, step, n, to);
@@ -3217,8 +3180,6 @@ static inline void opwright_copied_s32(const int32_t *from, int64_t step, int64_
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const int32_t *opwright_repeated_s32(const int32_t *from, int64_t step, int64_t at, int64_t times, int64_t n, int32_t *restrict room)
 {
     enum { line = 64 / 4 };
@@ -3261,7 +3222,6 @@ static inline int32_t *opwright_kept_s32(int32_t *at, int64_t step, int64_t n, i
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const int32_t *opwright_copies_s32(const int32_t *from, int64_t n, int64_t count, int32_t *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -3270,14 +3230,11 @@ static inline const int32_t *opwright_copies_s32(const int32_t *from, int64_t n,
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const int32_t *opwright_again_s32(const int32_t *from, const int64_t *strides, int64_t n, int64_t count, int32_t *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_s32(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline int32_t *opwright_place_s32(int32_t *at, int64_t step, int64_t n, int64_t rows, int32_t *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -3303,7 +3260,6 @@ static inline void opwright_put_s32(const int32_t *row, int32_t *to, int64_t ste
     }
 }
 
-// s32: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_s32(const int32_t *from, const int64_t *restrict places, int64_t n, int32_t *restrict room)
 {
     static const int32_t none = 0;
@@ -3322,8 +3278,6 @@ OPWRIGHT_OUTLINED void opwright_taken_s32(const int32_t *from, const int64_t *re
     }
 }
 
-// s32: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const int32_t *opwright_across_s32(const int32_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int32_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -3336,7 +3290,6 @@ static inline const int32_t *opwright_across_s32(const int32_t *from, int64_t st
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// s32: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_s32(int32_t *to, const int32_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -3362,8 +3315,6 @@ static inline void opwright_moved_rows_s32(int32_t *to, const int32_t *from, int
     }
 }
 
-// s32: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_s32(int32_t *to, const int32_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -3401,8 +3352,6 @@ static inline int opwright_moved_s32(int32_t *to, const int32_t *from, int64_t r
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -3421,8 +3370,6 @@ static inline int opwright_moved_s32(int32_t *to, const int32_t *from, int64_t r
     return 1;
 }
 
-// f64: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const double *opwright_gathered_f64(const double *restrict from, int64_t step, int64_t n, double *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -3461,7 +3408,6 @@ OPWRIGHT_OUTLINED const double *opwright_landing_f64(const double *from, int64_t
     return opwright_gathered_f64(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const double *opwright_landed_f64(const double *from, int64_t step, int64_t n, double *to)
 {
     return step == 1 ? from : opwright_landing_f64(from, step, n, to);
@@ -3480,8 +3426,6 @@ static inline void opwright_copied_f64(const double *from, int64_t step, int64_t
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const double *opwright_repeated_f64(const double *from, int64_t step, int64_t at, int64_t times, int64_t n, double *restrict room)
 {
     enum { line = 64 / 8 };
@@ -3516,7 +3460,6 @@ static inline double *opwright_kept_f64(double *at, int64_t step, int64_t n, dou
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const double *opwright_copies_f64(const double *from, int64_t n, int64_t count, double *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -3525,14 +3468,11 @@ static inline const double *opwright_copies_f64(const double *from, int64_t n, i
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const double *opwright_again_f64(const double *from, const int64_t *strides, int64_t n, int64_t count, double *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_f64(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline double *opwright_place_f64(double *at, int64_t step, int64_t n, int64_t rows, double *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -3558,7 +3498,6 @@ static inline void opwright_put_f64(const double *row, double *to, int64_t step,
     }
 }
 
-// f64: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_f64(const double *from, const int64_t *restrict places, int64_t n, double *restrict room)
 {
     static const double none = 0;
@@ -3577,8 +3516,6 @@ OPWRIGHT_OUTLINED void opwright_taken_f64(const double *from, const int64_t *res
     }
 }
 
-// f64: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const double *opwright_across_f64(const double *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, double *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -3591,7 +3528,6 @@ static inline const double *opwright_across_f64(const double *from, int64_t step
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// f64: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_f64(double *to, const double *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -3617,8 +3553,6 @@ static inline void opwright_moved_rows_f64(double *to, const double *from, int64
     }
 }
 
-// f64: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_f64(double *to, const double *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -3656,8 +3590,6 @@ static inline int opwright_moved_f64(double *to, const double *from, int64_t ran
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -3676,8 +3608,6 @@ static inline int opwright_moved_f64(double *to, const double *from, int64_t ran
     return 1;
 }
 
-// s8: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const int8_t *opwright_gathered_s8(const int8_t *restrict from, int64_t step, int64_t n, int8_t *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -3716,7 +3646,6 @@ OPWRIGHT_OUTLINED const int8_t *opwright_landing_s8(const int8_t *from, int64_t 
     return opwright_gathered_s8(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const int8_t *opwright_landed_s8(const int8_t *from, int64_t step, int64_t n, int8_t *to)
 {
     return step == 1 ? from : opwright_landing_s8(from, step, n, to);
@@ -3735,8 +3664,6 @@ static inline void opwright_copied_s8(const int8_t *from, int64_t step, int64_t 
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const int8_t *opwright_repeated_s8(const int8_t *from, int64_t step, int64_t at, int64_t times, int64_t n, int8_t *restrict room)
 {
     enum { line = 64 / 1 };
@@ -3771,7 +3698,6 @@ static inline int8_t *opwright_kept_s8(int8_t *at, int64_t step, int64_t n, int8
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const int8_t *opwright_copies_s8(const int8_t *from, int64_t n, int64_t count, int8_t *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -3780,14 +3706,11 @@ static inline const int8_t *opwright_copies_s8(const int8_t *from, int64_t n, in
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const int8_t *opwright_again_s8(const int8_t *from, const int64_t *strides, int64_t n, int64_t count, int8_t *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_s8(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline int8_t *opwright_place_s8(int8_t *at, int64_t step, int64_t n, int64_t rows, int8_t *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -3813,7 +3736,6 @@ static inline void opwright_put_s8(const int8_t *row, int8_t *to, int64_t step, 
     }
 }
 
-// s8: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_s8(const int8_t *from, const int64_t *restrict places, int64_t n, int8_t *restrict room)
 {
     static const int8_t none = 0;
@@ -3832,8 +3754,6 @@ OPWRIGHT_OUTLINED void opwright_taken_s8(const int8_t *from, const int64_t *rest
     }
 }
 
-// s8: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const int8_t *opwright_across_s8(const int8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -3846,7 +3766,6 @@ static inline const int8_t *opwright_across_s8(const int8_t *from, int64_t step,
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// s8: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_s8(int8_t *to, const int8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -3872,8 +3791,6 @@ static inline void opwright_moved_rows_s8(int8_t *to, const int8_t *from, int64_
     }
 }
 
-// s8: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_s8(int8_t *to, const int8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -3911,8 +3828,6 @@ static inline int opwright_moved_s8(int8_t *to, const int8_t *from, int64_t rank
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -3931,8 +3846,6 @@ static inline int opwright_moved_s8(int8_t *to, const int8_t *from, int64_t rank
     return 1;
 }
 
-// u8: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u8(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -3971,7 +3884,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_landing_u8(const uint8_t *from, int64_
     return opwright_gathered_u8(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const uint8_t *opwright_landed_u8(const uint8_t *from, int64_t step, int64_t n, uint8_t *to)
 {
     return step == 1 ? from : opwright_landing_u8(from, step, n, to);
@@ -3990,8 +3902,6 @@ static inline void opwright_copied_u8(const uint8_t *from, int64_t step, int64_t
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_u8(const uint8_t *from, int64_t step, int64_t at, int64_t times, int64_t n, uint8_t *restrict room)
 {
     enum { line = 64 / 1 };
@@ -4026,7 +3936,6 @@ static inline uint8_t *opwright_kept_u8(uint8_t *at, int64_t step, int64_t n, ui
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const uint8_t *opwright_copies_u8(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -4035,14 +3944,11 @@ static inline const uint8_t *opwright_copies_u8(const uint8_t *from, int64_t n, 
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const uint8_t *opwright_again_u8(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_u8(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline uint8_t *opwright_place_u8(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -4068,7 +3974,6 @@ static inline void opwright_put_u8(const uint8_t *row, uint8_t *to, int64_t step
     }
 }
 
-// u8: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_u8(const uint8_t *from, const int64_t *restrict places, int64_t n, uint8_t *restrict room)
 {
     static const uint8_t none = 0;
@@ -4087,8 +3992,6 @@ OPWRIGHT_OUTLINED void opwright_taken_u8(const uint8_t *from, const int64_t *res
     }
 }
 
-// u8: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_u8(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -4101,7 +4004,6 @@ static inline const uint8_t *opwright_across_u8(const uint8_t *from, int64_t ste
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// u8: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_u8(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -4127,8 +4029,6 @@ static inline void opwright_moved_rows_u8(uint8_t *to, const uint8_t *from, int6
     }
 }
 
-// u8: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_u8(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -4166,8 +4066,6 @@ static inline int opwright_moved_u8(uint8_t *to, const uint8_t *from, int64_t ra
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -4186,8 +4084,6 @@ static inline int opwright_moved_u8(uint8_t *to, const uint8_t *from, int64_t ra
     return 1;
 }
 
-// boolean: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_boolean(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -4226,7 +4122,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_landing_boolean(const uint8_t *from, i
     return opwright_gathered_boolean(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const uint8_t *opwright_landed_boolean(const uint8_t *from, int64_t step, int64_t n, uint8_t *to)
 {
     return step == 1 ? from : opwright_landing_boolean(from, step, n, to);
@@ -4245,8 +4140,6 @@ static inline void opwright_copied_boolean(const uint8_t *from, int64_t step, in
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_boolean(const uint8_t *from, int64_t step, int64_t at, int64_t times, int64_t n, uint8_t *restrict room)
 {
     enum { line = 64 / 1 };
@@ -4281,7 +4174,6 @@ static inline uint8_t *opwright_kept_boolean(uint8_t *at, int64_t step, int64_t 
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const uint8_t *opwright_copies_boolean(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -4290,14 +4182,11 @@ static inline const uint8_t *opwright_copies_boolean(const uint8_t *from, int64_
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const uint8_t *opwright_again_boolean(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_boolean(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline uint8_t *opwright_place_boolean(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -4323,7 +4212,6 @@ static inline void opwright_put_boolean(const uint8_t *row, uint8_t *to, int64_t
     }
 }
 
-// boolean: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_boolean(const uint8_t *from, const int64_t *restrict places, int64_t n, uint8_t *restrict room)
 {
     static const uint8_t none = 0;
@@ -4342,8 +4230,6 @@ OPWRIGHT_OUTLINED void opwright_taken_boolean(const uint8_t *from, const int64_t
     }
 }
 
-// boolean: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_boolean(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -4356,7 +4242,6 @@ static inline const uint8_t *opwright_across_boolean(const uint8_t *from, int64_
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// boolean: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_boolean(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -4382,8 +4267,6 @@ static inline void opwright_moved_rows_boolean(uint8_t *to, const uint8_t *from,
     }
 }
 
-// boolean: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_boolean(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -4421,8 +4304,6 @@ static inline int opwright_moved_boolean(uint8_t *to, const uint8_t *from, int64
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -4441,8 +4322,6 @@ static inline int opwright_moved_boolean(uint8_t *to, const uint8_t *from, int64
     return 1;
 }
 
-// f8_e4m3: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e4m3(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -4481,7 +4360,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_landing_f8_e4m3(const uint8_t *from, i
     return opwright_gathered_f8_e4m3(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const uint8_t *opwright_landed_f8_e4m3(const uint8_t *from, int64_t step, int64_t n, uint8_t *to)
 {
     return step == 1 ? from : opwright_landing_f8_e4m3(from, step, n, to);
@@ -4500,8 +4378,6 @@ static inline void opwright_copied_f8_e4m3(const uint8_t *from, int64_t step, in
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_f8_e4m3(const uint8_t *from, int64_t step, int64_t at, int64_t times, int64_t n, uint8_t *restrict room)
 {
     enum { line = 64 / 1 };
@@ -4536,7 +4412,6 @@ static inline uint8_t *opwright_kept_f8_e4m3(uint8_t *at, int64_t step, int64_t 
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const uint8_t *opwright_copies_f8_e4m3(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -4545,14 +4420,11 @@ static inline const uint8_t *opwright_copies_f8_e4m3(const uint8_t *from, int64_
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const uint8_t *opwright_again_f8_e4m3(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_f8_e4m3(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline uint8_t *opwright_place_f8_e4m3(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -4578,7 +4450,6 @@ static inline void opwright_put_f8_e4m3(const uint8_t *row, uint8_t *to, int64_t
     }
 }
 
-// f8_e4m3: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_f8_e4m3(const uint8_t *from, const int64_t *restrict places, int64_t n, uint8_t *restrict room)
 {
     static const uint8_t none = 0;
@@ -4597,8 +4468,6 @@ OPWRIGHT_OUTLINED void opwright_taken_f8_e4m3(const uint8_t *from, const int64_t
     }
 }
 
-// f8_e4m3: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_f8_e4m3(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -4611,7 +4480,6 @@ static inline const uint8_t *opwright_across_f8_e4m3(const uint8_t *from, int64_
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// f8_e4m3: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_f8_e4m3(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -4637,8 +4505,6 @@ static inline void opwright_moved_rows_f8_e4m3(uint8_t *to, const uint8_t *from,
     }
 }
 
-// f8_e4m3: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_f8_e4m3(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -4676,8 +4542,6 @@ static inline int opwright_moved_f8_e4m3(uint8_t *to, const uint8_t *from, int64
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -4696,8 +4560,6 @@ static inline int opwright_moved_f8_e4m3(uint8_t *to, const uint8_t *from, int64
     return 1;
 }
 
-// f8_e5m2: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_f8_e5m2(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -4736,7 +4598,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_landing_f8_e5m2(const uint8_t *from, i
     return opwright_gathered_f8_e5m2(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const uint8_t *opwright_landed_f8_e5m2(const uint8_t *from, int64_t step, int64_t n, uint8_t *to)
 {
     return step == 1 ? from : opwright_landing_f8_e5m2(from, step, n, to);
@@ -4755,8 +4616,6 @@ static inline void opwright_copied_f8_e5m2(const uint8_t *from, int64_t step, in
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_f8_e5m2(const uint8_t *from, int64_t step, int64_t at, int64_t times, int64_t n, uint8_t *restrict room)
 {
     enum { line = 64 / 1 };
@@ -4791,7 +4650,6 @@ static inline uint8_t *opwright_kept_f8_e5m2(uint8_t *at, int64_t step, int64_t 
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const uint8_t *opwright_copies_f8_e5m2(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -4800,14 +4658,11 @@ static inline const uint8_t *opwright_copies_f8_e5m2(const uint8_t *from, int64_
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const uint8_t *opwright_again_f8_e5m2(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_f8_e5m2(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline uint8_t *opwright_place_f8_e5m2(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -4833,7 +4688,6 @@ static inline void opwright_put_f8_e5m2(const uint8_t *row, uint8_t *to, int64_t
     }
 }
 
-// f8_e5m2: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_f8_e5m2(const uint8_t *from, const int64_t *restrict places, int64_t n, uint8_t *restrict room)
 {
     static const uint8_t none = 0;
@@ -4852,8 +4706,6 @@ OPWRIGHT_OUTLINED void opwright_taken_f8_e5m2(const uint8_t *from, const int64_t
     }
 }
 
-// f8_e5m2: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_f8_e5m2(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -4866,7 +4718,6 @@ static inline const uint8_t *opwright_across_f8_e5m2(const uint8_t *from, int64_
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// f8_e5m2: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_f8_e5m2(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -4892,8 +4743,6 @@ static inline void opwright_moved_rows_f8_e5m2(uint8_t *to, const uint8_t *from,
     }
 }
 
-// f8_e5m2: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_f8_e5m2(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -4931,8 +4780,6 @@ static inline int opwright_moved_f8_e5m2(uint8_t *to, const uint8_t *from, int64
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -4951,8 +4798,6 @@ static inline int opwright_moved_f8_e5m2(uint8_t *to, const uint8_t *from, int64
     return 1;
 }
 
-// s4: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_s4(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -4991,7 +4836,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_landing_s4(const uint8_t *from, int64_
     return opwright_gathered_s4(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const uint8_t *opwright_landed_s4(const uint8_t *from, int64_t step, int64_t n, uint8_t *to)
 {
     return step == 1 ? from : opwright_landing_s4(from, step, n, to);
@@ -5010,8 +4854,6 @@ static inline void opwright_copied_s4(const uint8_t *from, int64_t step, int64_t
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_s4(const uint8_t *from, int64_t step, int64_t at, int64_t times, int64_t n, uint8_t *restrict room)
 {
     enum { line = 64 / 1 };
@@ -5046,7 +4888,6 @@ static inline uint8_t *opwright_kept_s4(uint8_t *at, int64_t step, int64_t n, ui
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const uint8_t *opwright_copies_s4(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -5055,14 +4896,11 @@ static inline const uint8_t *opwright_copies_s4(const uint8_t *from, int64_t n, 
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const uint8_t *opwright_again_s4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_s4(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline uint8_t *opwright_place_s4(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -5088,7 +4926,6 @@ static inline void opwright_put_s4(const uint8_t *row, uint8_t *to, int64_t step
     }
 }
 
-// s4: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_s4(const uint8_t *from, const int64_t *restrict places, int64_t n, uint8_t *restrict room)
 {
     static const uint8_t none = 0;
@@ -5107,8 +4944,6 @@ OPWRIGHT_OUTLINED void opwright_taken_s4(const uint8_t *from, const int64_t *res
     }
 }
 
-// s4: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_s4(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -5121,7 +4956,6 @@ static inline const uint8_t *opwright_across_s4(const uint8_t *from, int64_t ste
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// s4: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_s4(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -5147,8 +4981,6 @@ static inline void opwright_moved_rows_s4(uint8_t *to, const uint8_t *from, int6
     }
 }
 
-// s4: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_s4(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -5186,8 +5018,6 @@ static inline int opwright_moved_s4(uint8_t *to, const uint8_t *from, int64_t ra
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -5206,8 +5036,6 @@ static inline int opwright_moved_s4(uint8_t *to, const uint8_t *from, int64_t ra
     return 1;
 }
 
-// u4: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint8_t *opwright_gathered_u4(const uint8_t *restrict from, int64_t step, int64_t n, uint8_t *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -5246,7 +5074,6 @@ OPWRIGHT_OUTLINED const uint8_t *opwright_landing_u4(const uint8_t *from, int64_
     return opwright_gathered_u4(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const uint8_t *opwright_landed_u4(const uint8_t *from, int64_t step, int64_t n, uint8_t *to)
 {
     return step == 1 ? from : opwright_landing_u4(from, step, n, to);
@@ -5265,8 +5092,6 @@ static inline void opwright_copied_u4(const uint8_t *from, int64_t step, int64_t
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const uint8_t *opwright_repeated_u4(const uint8_t *from, int64_t step, int64_t at, int64_t times, int64_t n, uint8_t *restrict room)
 {
     enum { line = 64 / 1 };
@@ -5301,7 +5126,6 @@ static inline uint8_t *opwright_kept_u4(uint8_t *at, int64_t step, int64_t n, ui
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const uint8_t *opwright_copies_u4(const uint8_t *from, int64_t n, int64_t count, uint8_t *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -5310,14 +5134,11 @@ static inline const uint8_t *opwright_copies_u4(const uint8_t *from, int64_t n, 
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const uint8_t *opwright_again_u4(const uint8_t *from, const int64_t *strides, int64_t n, int64_t count, uint8_t *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_u4(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline uint8_t *opwright_place_u4(uint8_t *at, int64_t step, int64_t n, int64_t rows, uint8_t *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -5343,7 +5164,6 @@ static inline void opwright_put_u4(const uint8_t *row, uint8_t *to, int64_t step
     }
 }
 
-// u4: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_u4(const uint8_t *from, const int64_t *restrict places, int64_t n, uint8_t *restrict room)
 {
     static const uint8_t none = 0;
@@ -5362,8 +5182,6 @@ OPWRIGHT_OUTLINED void opwright_taken_u4(const uint8_t *from, const int64_t *res
     }
 }
 
-// u4: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint8_t *opwright_across_u4(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -5376,7 +5194,6 @@ static inline const uint8_t *opwright_across_u4(const uint8_t *from, int64_t ste
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// u4: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_u4(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -5402,8 +5219,6 @@ static inline void opwright_moved_rows_u4(uint8_t *to, const uint8_t *from, int6
     }
 }
 
-// u4: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_u4(uint8_t *to, const uint8_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -5441,8 +5256,6 @@ static inline int opwright_moved_u4(uint8_t *to, const uint8_t *from, int64_t ra
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -5461,8 +5274,6 @@ static inline int opwright_moved_u4(uint8_t *to, const uint8_t *from, int64_t ra
     return 1;
 }
 
-// s64: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const int64_t *opwright_gathered_s64(const int64_t *restrict from, int64_t step, int64_t n, int64_t *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -5501,7 +5312,6 @@ OPWRIGHT_OUTLINED const int64_t *opwright_landing_s64(const int64_t *from, int64
     return opwright_gathered_s64(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const int64_t *opwright_landed_s64(const int64_t *from, int64_t step, int64_t n, int64_t *to)
 {
     return step == 1 ? from : opwright_landing_s64(from, step, n, to);
@@ -5520,8 +5330,6 @@ static inline void opwright_copied_s64(const int64_t *from, int64_t step, int64_
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const int64_t *opwright_repeated_s64(const int64_t *from, int64_t step, int64_t at, int64_t times, int64_t n, int64_t *restrict room)
 {
     enum { line = 64 / 8 };
@@ -5556,7 +5364,6 @@ static inline int64_t *opwright_kept_s64(int64_t *at, int64_t step, int64_t n, i
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const int64_t *opwright_copies_s64(const int64_t *from, int64_t n, int64_t count, int64_t *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -5565,14 +5372,11 @@ static inline const int64_t *opwright_copies_s64(const int64_t *from, int64_t n,
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const int64_t *opwright_again_s64(const int64_t *from, const int64_t *strides, int64_t n, int64_t count, int64_t *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_s64(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline int64_t *opwright_place_s64(int64_t *at, int64_t step, int64_t n, int64_t rows, int64_t *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -5598,7 +5402,6 @@ static inline void opwright_put_s64(const int64_t *row, int64_t *to, int64_t ste
     }
 }
 
-// s64: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_s64(const int64_t *from, const int64_t *restrict places, int64_t n, int64_t *restrict room)
 {
     static const int64_t none = 0;
@@ -5617,8 +5420,6 @@ OPWRIGHT_OUTLINED void opwright_taken_s64(const int64_t *from, const int64_t *re
     }
 }
 
-// s64: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const int64_t *opwright_across_s64(const int64_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int64_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -5631,7 +5432,6 @@ static inline const int64_t *opwright_across_s64(const int64_t *from, int64_t st
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// s64: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_s64(int64_t *to, const int64_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -5657,8 +5457,6 @@ static inline void opwright_moved_rows_s64(int64_t *to, const int64_t *from, int
     }
 }
 
-// s64: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_s64(int64_t *to, const int64_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -5696,8 +5494,6 @@ static inline int opwright_moved_s64(int64_t *to, const int64_t *from, int64_t r
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);
@@ -5716,8 +5512,6 @@ static inline int opwright_moved_s64(int64_t *to, const int64_t *from, int64_t r
     return 1;
 }
 
-// u64: reads n cells `step` apart as a contiguous row, or copies them to one; prepares a row to write, with its current content if
-// `kept`; and copies a written buffer to its place.
 OPWRIGHT_OUTLINED const uint64_t *opwright_gathered_u64(const uint64_t *restrict from, int64_t step, int64_t n, uint64_t *restrict room)
 {
     if (step == 0 && n > 0) {
@@ -5756,7 +5550,6 @@ OPWRIGHT_OUTLINED const uint64_t *opwright_landing_u64(const uint64_t *from, int
     return opwright_gathered_u64(from, step, n, to);
 }
 
-// A row that is stored as it stands, or one gathered where it is stored.
 static inline const uint64_t *opwright_landed_u64(const uint64_t *from, int64_t step, int64_t n, uint64_t *to)
 {
     return step == 1 ? from : opwright_landing_u64(from, step, n, to);
@@ -5775,8 +5568,6 @@ static inline void opwright_copied_u64(const uint64_t *from, int64_t step, int64
     }
 }
 
-// n cells from place `at` on of a row in which each of the cells from `from` on, `step` apart, stands `times` times; room has a line
-// more than that. 500 x 1024 s8 times f32 for each 32 take 0.36 of the time of cells at places of a table (AMD Zen 5, gcc 12.2).
 OPWRIGHT_OUTLINED const uint64_t *opwright_repeated_u64(const uint64_t *from, int64_t step, int64_t at, int64_t times, int64_t n, uint64_t *restrict room)
 {
     enum { line = 64 / 8 };
@@ -5811,7 +5602,6 @@ static inline uint64_t *opwright_kept_u64(uint64_t *at, int64_t step, int64_t n,
     return room;
 }
 
-// A row of n cells again and again, at least `count` cells.
 static inline const uint64_t *opwright_copies_u64(const uint64_t *from, int64_t n, int64_t count, uint64_t *room)
 {
     for (int64_t i = 0; i < count; i += n) {
@@ -5820,14 +5610,11 @@ static inline const uint64_t *opwright_copies_u64(const uint64_t *from, int64_t 
     return room;
 }
 
-// The cells of an array whose rows follow one another, or its one row again and again, as `count` cells.
 static inline const uint64_t *opwright_again_u64(const uint64_t *from, const int64_t *strides, int64_t n, int64_t count, uint64_t *room)
 {
     return count == 0 || strides[0] != 0 || strides[1] != 1 ? from : opwright_copies_u64(from, n, count, room);
 }
 
-// Where a row of an output of so many `rows` is made: in place, or in room where it lies apart or is stored past the
-// caches, which takes whole lines.
 static inline uint64_t *opwright_place_u64(uint64_t *at, int64_t step, int64_t n, int64_t rows, uint64_t *room)
 {
     const int past = n <= OPWRIGHT_ROOM && opwright_past(at, step, n * (int64_t)sizeof *at, rows);
@@ -5853,7 +5640,6 @@ static inline void opwright_put_u64(const uint64_t *row, uint64_t *to, int64_t s
     }
 }
 
-// u64: n cells at places of an array; 0 for OPWRIGHT_NOWHERE. Four at a time wait for no branch.
 OPWRIGHT_OUTLINED void opwright_taken_u64(const uint64_t *from, const int64_t *restrict places, int64_t n, uint64_t *restrict room)
 {
     static const uint64_t none = 0;
@@ -5872,8 +5658,6 @@ OPWRIGHT_OUTLINED void opwright_taken_u64(const uint64_t *from, const int64_t *r
     }
 }
 
-// u64: the row of n cells, `step` apart, that task `number` of a run of so many `rows` reads, if cells of tasks lie `across`
-// apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const uint64_t *opwright_across_u64(const uint64_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint64_t *room)
 {
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
@@ -5886,7 +5670,6 @@ static inline const uint64_t *opwright_across_u64(const uint64_t *from, int64_t 
     return room + (across == 1 ? row : count - 1 - row) * OPWRIGHT_TURNED;
 }
 
-// u64: a copy of short rows to another order: the next axis is walked within a task.
 static inline void opwright_moved_rows_u64(uint64_t *to, const uint64_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -5912,8 +5695,6 @@ static inline void opwright_moved_rows_u64(uint64_t *to, const uint64_t *from, i
     }
 }
 
-// u64: a copy between arrays whose neighbours lie along different axes, by tiles of 16 x 16: both are
-// accessed a line at a time. Returns whether it applied; for other copies, loops are as fast.
 static inline int opwright_moved_u64(uint64_t *to, const uint64_t *from, int64_t rank, const int64_t *extents,
     const int64_t *to_steps, const int64_t *from_steps, int64_t part, int64_t parts)
 {
@@ -5951,8 +5732,6 @@ static inline int opwright_moved_u64(uint64_t *to, const uint64_t *from, int64_t
         for (int64_t at = begin; at < past; at += tile) {
             const int64_t columns = opwright_min(past - at, tile);
             if (rows == tile && columns == tile) {
-                // the lines of the tile after the next, which no prefetcher foresees: 4096 x 4096 f32 takes 0.63 of the
-                // time (Intel Xeon with AVX-512, gcc 12.2)
                 for (int i = 0; i < tile; ++i) {
                     const int64_t ahead = (at + 2 * tile + i) * from_steps[last] * (int64_t)sizeof *source;
                     opwright_fetch((const void *)((uintptr_t)source + (uintptr_t)ahead), 1);

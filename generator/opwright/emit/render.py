@@ -74,13 +74,18 @@ def environment(templates: Path, kind: type[jinja2.Environment] = jinja2.Environ
         auto_reload=False,
         bytecode_cache=_Compiled(),
     )
-    env.filters |= {**escape.FILTERS, "c": c, "part": part}
+    env.filters |= {**escape.FILTERS, "c": c, "part": part, "uncommented": uncommented}
     return env
 
 
 def part(text: str, names: Iterable[str]) -> str:
     """The filter around the text of kernels, or of declarations, of these names: a reader of parts collects them."""
     return text
+
+
+def uncommented(text: str) -> str:
+    """C without the lines that only comment on it."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("//"))
 
 
 def _portable(op: Op) -> Iterator[Variant]:
