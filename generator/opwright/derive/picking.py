@@ -89,9 +89,8 @@ def looked_up(found: Program, op: Op) -> Program:
     for part in found.parts:
         made = _at_cells(found, part, integers)
         if made is not part:
-            found = dataclasses.replace(found, parts=tuple(made if one is part else one for one in found.parts))
-            once = _assigned(found, made)
-            found = dataclasses.replace(found, parts=tuple(once if one is made else one for one in found.parts))
+            found = dataclasses.replace(found, parts=found.instead(part, (made,)))
+            found = dataclasses.replace(found, parts=found.instead(made, (_assigned(found, made),)))
     return found
 
 
@@ -173,8 +172,8 @@ def _cell(found: Program, pick: Pick, integers: frozenset[str]) -> Expr:
     index = _index(pick.value, integers)
     for letter in pick.beside[::-1]:
         if letter == pick.letter:
-            return index if letter == pick.beside[0] else Binary("%", index, divisor(found, letter))
-        index = Call("floor", (Binary("/", index, divisor(found, letter)),))
+            return index if letter == pick.beside[0] else Binary("%", index, found.divisor(letter))
+        index = Call("floor", (Binary("/", index, found.divisor(letter)),))
     return index
 
 
@@ -187,12 +186,6 @@ def _digit(found: Program, pick: Pick, integers: frozenset[str]) -> tuple[Expr, 
         total = times(found.letters[letter].extent, total)
     named = Call("named", (index, found.letters[pick.letter].extent, behind[pick.letter], total))
     return named, Call("within", (index, total))
-
-
-def divisor(found: Program, letter: str) -> Expr:
-    """The extent of a letter, at least 1: one without values has no cell."""
-    extent = found.letters[letter].extent
-    return Call("max", (extent, Number(1))) if found.may_be_empty([letter]) else extent
 
 
 def counted(value: Expr, letter: str) -> bool:

@@ -154,6 +154,10 @@ class Program:
         """The intermediates, in the order of their first step."""
         return tuple(array for array in self.arrays.values() if array.role == "between")
 
+    def instead(self, part: Part, steps: Iterable[Part]) -> tuple[Part, ...]:
+        """The steps, with others in place of one."""
+        return tuple(new for one in self.parts for new in (steps if one is part else (one,)))
+
     def may_be_empty(self, letters: Iterable[str]) -> tuple[str, ...]:
         """Those letters that have no values in some calls."""
         extents = {letter: self.letters[letter].extent for letter in letters}
@@ -166,6 +170,11 @@ class Program:
         """Whether a letter has any values, as a condition on sizes."""
         extent = self.letters[letter].extent
         return Binary(">", extent if self.letters[letter].kind == "one" else Call("prod", (extent,)), Number(0))
+
+    def divisor(self, letter: str) -> Expr:
+        """The extent of a letter, at least 1: one without values has no cell."""
+        extent = self.letters[letter].extent
+        return Call("max", (extent, Number(1))) if self.may_be_empty([letter]) else extent
 
     def unless_empty(self, letters: Iterable[str], value: Expr) -> Expr:
         """A value, or 0 where one of some letters has no values."""

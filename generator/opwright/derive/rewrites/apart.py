@@ -58,7 +58,7 @@ def _terms_apart(found: Program, part: Part) -> Program:
     if divisors:
         total = found.unless_empty(sorted(summed), functools.reduce(functools.partial(Binary, "/"), divisors, total))
     made = (*sums, added_up(found, part, total))
-    parts = tuple(new for other in found.parts for new in (made if other is part else (other,)))
+    parts = found.instead(part, made)
     arrays = {**found.arrays, **{cell.tensor: Array(cell.tensor, "between", axes) for cell in cells}}
     result = dataclasses.replace(found, arrays=arrays, parts=parts)
     if not multiplied:

@@ -62,7 +62,7 @@ def _with_arrays(found: Program, part: Part) -> Program:
     for divisor in divisors:
         total = Binary("/", total, divisor)
     last = dataclasses.replace(part.of(part.target, "sum", total), unless_empty=part.unless_empty)
-    parts = tuple(new for other in found.parts for new in ((*made, last) if other is part else (other,)))
+    parts = found.instead(part, (*made, last))
     result = dataclasses.replace(found, letters=letters, arrays=arrays, parts=parts)
     return result if made and len(arrays) > len(found.arrays) and is_product(result, last) else found
 

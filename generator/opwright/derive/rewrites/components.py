@@ -56,7 +56,7 @@ def _split(found: Program, part: Part, summed: set[str]) -> Program:
         sums[alike] = part.of(Read(name, tuple(map(Name, kept))), "sum", value)
         cells.append(sums[alike].target)
     whole = multiplied(found, part, product_of([*cells, *rest]))
-    parts = tuple(new for other in found.parts for new in ((*sums.values(), whole) if other is part else (other,)))
+    parts = found.instead(part, (*sums.values(), whole))
     made = dataclasses.replace(found, arrays=arrays, parts=parts)
     return made if all(is_product(made, one) for one in sums.values()) else found
 

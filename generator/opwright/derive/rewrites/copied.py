@@ -47,7 +47,7 @@ def _with_copy(found: Program, part: Part, own: list[Read]) -> Program:
         found,
         letters={**found.letters, **{axis.name: axis for axis in axes}},
         arrays={**found.arrays, name: Array(name, "between", axes)},
-        parts=tuple(new for one in found.parts for new in ((copy, after) if one is part else (one,))),
+        parts=found.instead(part, (copy, after)),
         whole=found.whole | {name} if array.name in found.integers else found.whole,
     )
 

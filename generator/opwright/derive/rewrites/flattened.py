@@ -61,9 +61,9 @@ def _with_sums(found: Program, part: Part, named: Sequence[str], first: int) -> 
     value = expr.replaced(part.formulas[0].value, _number(named), Name(whole.name))
     walked = dataclasses.replace(part, letters=(*part.letters, whole.name))
     steps = (walked.of(cell(Name(whole.name)), part.operator, value), part.of(target, "set", cell(number)))
-    parts = (new for one in found.parts for new in (steps if one is part else (one,)))
+    parts = found.instead(part, steps)
     arrays = {**found.arrays, name: Array(name, "between", (*axes[:first], whole, *axes[last:]))}
-    return dataclasses.replace(found, letters={**found.letters, whole.name: whole}, arrays=arrays, parts=tuple(parts))
+    return dataclasses.replace(found, letters={**found.letters, whole.name: whole}, arrays=arrays, parts=parts)
 
 
 def _number(named: Sequence[str]) -> Expr:

@@ -54,8 +54,8 @@ def _repeated(found: Program, part: Part) -> Program | None:
     found = dataclasses.replace(found, letters=letters, arrays={**found.arrays, name: array})
     spread = Read(name, tuple(reads))
     last = added_up(found, part, spread) if part.operator == "sum" else part.of(part.target, part.operator, spread)
-    parts = (new for one in found.parts for new in ((made, last) if one is part else (one,)))
-    return dataclasses.replace(found, parts=tuple(parts))
+    parts = found.instead(part, (made, last))
+    return dataclasses.replace(found, parts=parts)
 
 
 def _quotient(found: Program, value: Expr, letter: str) -> tuple[Expr, Axis, int] | None:

@@ -71,7 +71,7 @@ def _masked(found: Program, part: Part) -> Program:
         cell.tensor: Array(cell.tensor, "between", tuple(axes[name] for name in letters))
         for cell, letters in ((whole, cells), (unsure, rows), (again, cells))
     }
-    parts = tuple(new for other in found.parts for new in (steps if other is part else (other,)))
+    parts = found.instead(part, steps)
     made = dataclasses.replace(found, arrays={**found.arrays, **arrays}, parts=parts)
     return made if is_product(made, product) else found
 

@@ -102,7 +102,7 @@ class _Split:
         if not all(map(self.is_operand, reads)) or any(self.moves(index) for read in reads for index in read.indices):
             return []
         self.take_pairs([windows[0], self.operand(product_of(weights))], scales, divisors)
-        parts = tuple(new for other in self.found.parts for new in (self.made if other is part else (other,)))
+        parts = self.found.instead(part, self.made)
         result = dataclasses.replace(self.found, arrays={**self.found.arrays, **self.arrays}, parts=parts)
         if not any(contraction(result, one) for one in self.made):
             return []

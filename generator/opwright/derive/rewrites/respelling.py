@@ -141,7 +141,7 @@ def _turned(found: Program, part: Part) -> Part:
         if back:
             other = Binary("-", last, Name(letter))
             made = exchanging(found, made, {**dict.fromkeys(back, Name(letter)), Name(letter): other})
-    parts = tuple(made if other is part else other for other in found.parts)
+    parts = found.instead(part, (made,))
     return made if made is not part and contraction(dataclasses.replace(found, parts=parts), made) else part
 
 

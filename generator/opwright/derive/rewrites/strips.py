@@ -53,7 +53,7 @@ def _with_strip(found: Program, part: Part, read: Read) -> Program:
         found,
         letters=letters,
         arrays={**found.arrays, name: Array(name, "between", axes)},
-        parts=tuple(new for one in found.parts for new in (steps if one is part else (one,))),
+        parts=found.instead(part, steps),
     )
 
 

@@ -16,7 +16,6 @@ from ...language.expr import Binary, Call, Expr, Name, Read
 from ..algebra.poly import NotPolynomial, polynomial
 from ..algebra.slopes import minus, plus, slope, times, without
 from ..contraction import contraction
-from ..picking import divisor
 from ..program import Array, Axis, Part, Program
 from .pairing import is_product
 
@@ -70,8 +69,8 @@ class _Taps:
                 continue
             name = f"{outer}_{inner}_{self.part.number}_"
             self.letters[name] = Axis(name, times(self.found.letters[outer].extent, each), "one")
-            self.digits[outer] = Call("floor", (Binary("/", Name(name), divisor(self.found, inner)),))
-            self.digits[inner] = Binary("%", Name(name), divisor(self.found, inner))
+            self.digits[outer] = Call("floor", (Binary("/", Name(name), self.found.divisor(inner)),))
+            self.digits[inner] = Binary("%", Name(name), self.found.divisor(inner))
             return plus(without(without(index, outer), inner), times(step, Name(name)))
         return index
 
