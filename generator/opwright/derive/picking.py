@@ -126,8 +126,7 @@ def _at_cells(found: Program, part: Part, integers: frozenset[str]) -> Part:
             tests.setdefault(pick.condition, []).extend([Call("within", (index, extent))] if chosen else [])
         value = _tested(formula.value, neutral, tests)
         target = dataclasses.replace(part.target, indices=tuple(substitute(one, cells) for one in part.target.indices))
-        assignment = dataclasses.replace(formula.assignment, target=target, value=substitute(value, cells))
-        formulas.append(dataclasses.replace(formula, assignment=assignment))
+        formulas.append(formula.of(substitute(value, cells), target))
     if tuple(formulas) == part.formulas:
         return part
     where = tuple(dataclasses.replace(guard, tree=substitute(guard.tree, cells)) for guard in part.where)
@@ -145,9 +144,9 @@ def _assigned(found: Program, part: Part) -> Part:
 
     def once(formula: Formula) -> Formula:
         value = plus_zero(formula.value) if part.operator == "sum" else formula.value
-        return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, op="set", value=value))
+        return formula.of(value, operator="set")
 
-    return dataclasses.replace(part, formulas=tuple(map(once, part.formulas)))
+    return part.each(once)
 
 
 def _index(value: Expr, integers: frozenset[str]) -> Expr:
@@ -238,8 +237,7 @@ def conditioned(found: Program) -> Program:
     """The program whose sums have such a factor as the condition of all of the product, whatever becomes of letters."""
 
     def of(part: Part) -> Part:
-        formulas = tuple(_of_named(found, part, formula) for formula in part.formulas)
-        return dataclasses.replace(part, formulas=formulas) if part.operator == "sum" else part
+        return _when_named(found, part) if part.operator == "sum" else part
 
     return dataclasses.replace(found, parts=tuple(map(of, found.parts)))
 
@@ -248,7 +246,7 @@ def _conditional(found: Program, part: Part, arrays: dict[str, Array], integers:
     """The steps that a sum of a product becomes; their arrays are added to `arrays`, which are those of the program."""
     if part.operator == "sum":
         conditions, factors = _factors(part.formulas[0].value)
-        part = dataclasses.replace(part, formulas=tuple(_of_named(found, part, formula) for formula in part.formulas))
+        part = _when_named(found, part)
         named = picks(found, part, part.formulas[0]) if part.by is None and not part.where else ()
         named = tuple(pick for pick in named if not pick.beside)
         apart = _apart(found, part, named, conditions, factors, integers) if named and conditions else None
@@ -269,12 +267,17 @@ def _conditional(found: Program, part: Part, arrays: dict[str, Array], integers:
     yield part
 
 
+def _when_named(found: Program, part: Part) -> Part:
+    """A sum with terms only where they may be other than 0."""
+    return part.each(lambda formula: _of_named(found, part, formula))
+
+
 def _of_named(found: Program, part: Part, formula: Formula) -> Formula:
     """A product of which a factor is 0 unless a letter is named has only terms in which it is: others are not read."""
     if not names_letter(found, part, formula.value) or part.target.tensor in {r.tensor for r in formula.reads}:
         return formula
     value = _chosen(*_factors(formula.value))
-    return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, value=value))
+    return formula.of(value)
 
 
 def names_letter(found: Program, part: Part, value: Expr) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..language import expr
@@ -66,6 +66,12 @@ class Formula:
         trees = (*self.assignment.target.indices, self.assignment.value)
         return tuple(dict.fromkeys(read for tree in trees for read in expr.reads(tree)))
 
+    def of(self, value: Expr, target: Read | None = None, operator: str | None = None) -> Formula:
+        """The formula with another value, and with another target and operator where they are given."""
+        own = self.assignment
+        made = dataclasses.replace(own, value=value, target=target or own.target, op=operator or own.op)
+        return dataclasses.replace(self, assignment=made)
+
 
 @dataclass(frozen=True)
 class Part:
@@ -103,29 +109,24 @@ class Part:
         """Its field in the spec."""
         return f"semantics.steps.{self.number}"
 
+    def each(self, change: Callable[[Formula], Formula]) -> Part:
+        """The step with each of its formulas changed."""
+        return dataclasses.replace(self, formulas=tuple(map(change, self.formulas)))
+
     def replaced(self, old: Expr, new: Expr) -> Part:
         """The step with another value in place of one, wherever its formulas have it."""
-        formulas = tuple(
-            dataclasses.replace(
-                formula,
-                assignment=dataclasses.replace(formula.assignment, value=expr.replaced(formula.value, old, new)),
-            )
-            for formula in self.formulas
-        )
-        return dataclasses.replace(self, formulas=formulas)
+        return self.each(lambda formula: formula.of(expr.replaced(formula.value, old, new)))
 
     def to(self, target: Read) -> Part:
         """The step with another target."""
-        formulas = (
-            dataclasses.replace(f, assignment=dataclasses.replace(f.assignment, target=target)) for f in self.formulas
-        )
-        return dataclasses.replace(self, formulas=tuple(formulas))
+        return self.each(lambda formula: formula.of(formula.value, target))
 
-    def of(self, target: Read, operator: str, value: Expr) -> Part:
-        """A part of what it computes, as a step of its own."""
-        assignment = dataclasses.replace(self.formulas[0].assignment, target=target, op=operator, value=value)
-        own = tuple(letter for letter in self.letters if letter in _names(assignment))
-        return Part(self.number, (Formula("", assignment),), None, (), own, self.at)
+    def of(self, target: Read, operator: str, value: Expr, letters: Iterable[str] | None = None) -> Part:
+        """A part of what it computes, as a step of its own. `letters`: those that it may walk, if not the step's."""
+        formula = dataclasses.replace(self.formulas[0].of(value, target, operator), word="")
+        used = _names(formula.assignment)
+        own = tuple(letter for letter in (self.letters if letters is None else letters) if letter in used)
+        return Part(self.number, (formula,), None, (), own, self.at)
 
 
 @dataclass(frozen=True)

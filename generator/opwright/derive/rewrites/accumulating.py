@@ -12,7 +12,6 @@ from types import MappingProxyType
 
 from ...language import expr
 from ...language.expr import Expr, Name, Number, Read
-from ...language.schema import Assignment
 from ..algebra.poly import ONE, ZERO, NotPolynomial, Poly, affine, rational
 from ..algebra.slopes import slope
 from ..program import Array, Axis, Formula, Part, Program
@@ -178,9 +177,7 @@ def _apart(found: Program, output: str) -> Apart:
 
 
 def _copy(target: Read, source: Read, letters: Mapping[str, Axis], last: Part) -> Part:
-    assignment = dataclasses.replace(last.formulas[0].assignment, target=target, op="set", value=source)
-    own = tuple(letter for letter in letters if letter in expr.names(source))
-    return Part(last.number, (Formula("", assignment),), None, (), own, last.at)
+    return last.of(target, "set", source, letters)
 
 
 def renamed(tree: Expr, old: str, new: str, apart: Apart = MappingProxyType({})) -> Expr:
@@ -199,10 +196,9 @@ def renamed(tree: Expr, old: str, new: str, apart: Apart = MappingProxyType({}))
 def renamed_part(part: Part, old: str, new: str, apart: Apart = MappingProxyType({})) -> Part:
     """A step with an array under another name, in which each axis of `apart` is several."""
 
-    def of(assignment: Assignment) -> Assignment:
-        target = renamed(assignment.target, old, new, apart)
+    def of(formula: Formula) -> Formula:
+        target = renamed(formula.assignment.target, old, new, apart)
         assert isinstance(target, Read)
-        return dataclasses.replace(assignment, target=target, value=renamed(assignment.value, old, new, apart))
+        return formula.of(renamed(formula.value, old, new, apart), target)
 
-    formulas = tuple(dataclasses.replace(formula, assignment=of(formula.assignment)) for formula in part.formulas)
-    return dataclasses.replace(part, formulas=formulas)
+    return part.each(of)

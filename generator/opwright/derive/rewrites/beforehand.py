@@ -11,7 +11,7 @@ import dataclasses
 
 from ...language import expr
 from ...language.expr import Binary, Expr, Name, Read
-from ..program import Array, Axis, Formula, Part, Program
+from ..program import Array, Axis, Part, Program
 from .lone_sums import factors_of, product_of
 from .pairing import is_product
 
@@ -48,8 +48,7 @@ def _with_arrays(found: Program, part: Part) -> Program:
         inner = product_of(some)
         for read in expr.reads(inner):
             inner = expr.replaced(inner, read, Read(read.tensor, tuple(by_index[index] for index in read.indices)))
-        assignment = dataclasses.replace(part.formulas[0].assignment, target=Read(name, cells), op="set", value=inner)
-        made.append(Part(part.number, (Formula("", assignment),), None, (), tuple(a.name for a in axes), part.at))
+        made.append(part.of(Read(name, cells), "set", inner, [axis.name for axis in axes]))
         letters |= {axis.name: axis for axis in axes}
         arrays[name] = Array(name, "between", axes)
         first = min(factors.index(one) for one in some)

@@ -17,7 +17,7 @@ from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ...language.model import Op
 from ..algebra.slopes import folded, minus, negated, plus, sign, slope, times, without
 from ..contraction import contraction
-from ..program import Array, Axis, Formula, Part, Program
+from ..program import Array, Axis, Part, Program
 from .pairing import bends, is_product
 
 Base = tuple[Expr, Expr]  # by how much two letters move a window
@@ -60,20 +60,13 @@ class _Borders:
         name = f"bordered_{sum(array.startswith('bordered_') for array in self.found.arrays)}_"
         array = Array(name, "between", tuple(axes))
         target = Read(name, tuple(Name(axis.name) for axis in axes))
-        copy = self.step(target, "set", Read(read.tensor, tuple(cells), read.column))
+        copy = self.part.of(target, "set", Read(read.tensor, tuple(cells), read.column), self.letters)
         value = expr.replaced(self.part.formulas[0].value, read, Read(name, tuple(windows)))
-        summed = self.step(self.part.target, "sum", value)
+        summed = self.part.of(self.part.target, "sum", value, self.letters)
         parts = (made for part in self.found.parts for made in ((copy, summed) if part is self.part else (part,)))
         arrays = {**self.found.arrays, name: array}
         result = dataclasses.replace(self.found, letters=self.letters, arrays=arrays, parts=tuple(parts))
         return result if contraction(result, summed) or is_product(result, summed) else None
-
-    def step(self, target: Read, operator: str, value: Expr) -> Part:
-        first = self.part.formulas[0].assignment
-        made = dataclasses.replace(first, target=target, op=operator, value=value)
-        used = expr.names(target) | expr.names(value)
-        letters = tuple(letter for letter in self.letters if letter in used)
-        return dataclasses.replace(self.part, formulas=(Formula("", made),), letters=letters)
 
     def bent(self, read: Read, number: int, index: Expr) -> tuple[str, Expr, Expr] | None:
         """A new letter, the index by it, and the window that it stands for; None if the index is no such function."""

@@ -19,7 +19,7 @@ from ..algebra import conditions
 from ..algebra.inside import never_negative
 from ..algebra.poly import NotPolynomial, rational
 from ..algebra.slopes import minus, spelled
-from ..program import Formula, Part, Program
+from ..program import Part, Program
 from .accumulating import loose_axes
 
 
@@ -80,10 +80,7 @@ class Choice:
             return expr.with_children(index, parts) if parts else index
 
     def step(self, target: Read, value: Expr) -> Part:
-        assignment = dataclasses.replace(self.part.formulas[0].assignment, target=target, value=value)
-        used = expr.names(target) | expr.names(value)
-        letters = tuple(letter for letter in self.letters if letter in used)
-        return dataclasses.replace(self.part, formulas=(Formula("", assignment),), letters=letters)
+        return self.part.of(target, self.part.operator, value, self.letters)
 
     def replaced(self, steps: Iterable[Part]) -> Program:
         """The program with other steps in place of this one."""

@@ -7,6 +7,7 @@ are known. Only a cell that one value of the step's letters reads and writes nee
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from ...language import expr
 from ...language.expr import Call, Name, Read
@@ -35,14 +36,10 @@ def _with_copy(found: Program, part: Part, own: list[Read]) -> Program:
     name = f"was_{found.parts.index(part)}_"
     axes = tuple(Axis(f"{name}{axis.name}_", axis.extent, axis.kind) for axis in array.axes)
     cells = tuple(Name(axis.name) for axis in axes)
-    assignment = dataclasses.replace(
-        part.formulas[0].assignment, target=Read(name, cells), op="set", value=Read(array.name, cells)
-    )
-    copy = Part(part.number, (Formula("", assignment),), None, (), tuple(axis.name for axis in axes), part.at)
-    formulas = part.formulas
+    copy = part.of(Read(name, cells), "set", Read(array.name, cells), [axis.name for axis in axes])
+    after = part
     for read in own:
-        formulas = tuple(_reading(formula, read, Read(name, read.indices)) for formula in formulas)
-    after = dataclasses.replace(part, formulas=formulas)
+        after = after.each(functools.partial(_reading, old=read, new=Read(name, read.indices)))
     return dataclasses.replace(
         found,
         letters={**found.letters, **{axis.name: axis for axis in axes}},
@@ -58,4 +55,4 @@ def _reading(formula: Formula, old: Read, new: Read) -> Formula:
         for tree in (formula.value, *formula.assignment.target.indices)
     )
     target = dataclasses.replace(formula.assignment.target, indices=tuple(indices))
-    return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, value=value, target=target))
+    return formula.of(value, target)

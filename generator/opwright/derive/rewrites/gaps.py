@@ -16,7 +16,7 @@ from ...language.expr import Expr, Name, Number
 from ..algebra.inside import never_negative
 from ..algebra.poly import ZERO, Poly
 from ..algebra.slopes import plus, spelled
-from ..program import Axis, Formula, Part, Program
+from ..program import Axis, Part, Program
 from .accumulating import pieces, plain, written_in_pieces
 
 
@@ -82,6 +82,4 @@ def _step(like: Part, number: int, index: Expr, value: Expr, letters: dict[str, 
     """A step that sets the cells of a gap."""
     target = like.target
     cells = dataclasses.replace(target, indices=(*target.indices[:number], index, *target.indices[number + 1 :]))
-    assignment = dataclasses.replace(like.formulas[0].assignment, target=cells, value=value)
-    own = tuple(letter for letter in letters if letter in expr.names(cells))
-    return dataclasses.replace(like, formulas=(Formula("", assignment),), letters=own)
+    return like.of(cells, like.operator, value, letters)

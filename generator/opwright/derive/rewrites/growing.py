@@ -102,9 +102,7 @@ def _many(found: Staged, phase: Phase, sums: str) -> bool:
 def _without(found: Staged, phase: Phase, copy: Part, sums: str) -> tuple[Staged, Phase]:
     """The same where `copy`, the last step of an output, begins it, and the other steps of its sums write it."""
     first = found.program.first_writer(sums)
-    formula = copy.formulas[0]
-    begun = dataclasses.replace(formula.assignment, value=Number(INITIAL[first.operator]))
-    begin = dataclasses.replace(copy, formulas=(dataclasses.replace(formula, assignment=begun),))
+    begin = dataclasses.replace(copy, formulas=(copy.formulas[0].of(Number(INITIAL[first.operator])),))
     renamed = {id(part): renamed_part(part, sums, copy.target.tensor) for part in found.program.parts}
 
     def changed(parts: tuple[Part, ...]) -> tuple[Part, ...]:

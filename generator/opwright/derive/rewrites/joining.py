@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from ...language import expr
 from ...language.expr import Binary, Expr, Name, Number, Read
-from ..program import Array, Axis, Formula, Part, Program
+from ..program import Array, Axis, Part, Program
 
 FEW = 256  # cells of rows in every call that are too short, or not whole vectors
 
@@ -156,29 +156,12 @@ class _Merging:
         sums = None
         if self.outer in expr.names(target):  # for each value of the outer letter: first for each value of the axis
             sums, target = target, self.array(target, "of")
-        formulas = tuple(
-            dataclasses.replace(
-                formula,
-                assignment=dataclasses.replace(
-                    formula.assignment, target=target, value=self.value(part, formula.value)
-                ),
-            )
-            for formula in part.formulas
-        )
+        formulas = tuple(formula.of(self.value(part, formula.value), target) for formula in part.formulas)
         names = expr.names(target).union(*(expr.names(formula.value) for formula in formulas))
-        letters = self.named(names)
+        letters = tuple(letter for letter in self.letters if letter in names)
         self.made.append(dataclasses.replace(part, formulas=formulas, letters=letters))
         if sums is not None:
-            self.step(part, sums, part.operator, self.whole(target))
-
-    def named(self, names: frozenset[str]) -> tuple[str, ...]:
-        return tuple(letter for letter in self.letters if letter in names)
-
-    def step(self, part: Part, target: Read, operator: str, value: Expr) -> None:
-        first = part.formulas[0].assignment
-        made = dataclasses.replace(first, target=target, op=operator, value=value)
-        letters = self.named(expr.names(target) | expr.names(value))
-        self.made.append(Part(part.number, (Formula("", made),), None, (), letters, part.at))
+            self.made.append(part.of(sums, part.operator, self.whole(target), self.letters))
 
     def array(self, read: Read, word: str) -> Read:
         """A new array with the axes of another, with the letter of the axis instead of the outer one."""
@@ -210,7 +193,7 @@ class _Merging:
             if self.outer in expr.names(cell):
                 if cell not in self.spread:
                     made = self.array(cell, "for")
-                    self.step(part, self.whole(made), "set", cell)
+                    self.made.append(part.of(self.whole(made), "set", cell, self.letters))
                     self.spread[cell] = made
                 cell = self.spread[cell]
             tree = expr.replaced(tree, read, cell)

@@ -8,6 +8,7 @@ without arrays that are read at such cells alone, one of each row, which are com
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from ...language import expr
@@ -24,7 +25,7 @@ def indicated(found: Program) -> Program:
     made: dict[str, Part] = {}
     parts = list[Part]()
     for part in found.parts:
-        written = dataclasses.replace(part, formulas=tuple(_written(found, part, one, made) for one in part.formulas))
+        written = part.each(functools.partial(_written, found, part, made=made))
         parts.append(written if part.operator == "sum" else part)
         if _sets(found, part) and names_letter(found, part, written.formulas[0].value):
             made[part.target.tensor] = written
@@ -44,7 +45,7 @@ def _written(found: Program, part: Part, formula: Formula, made: Mapping[str, Pa
     own = {part.target.tensor}
     if own & ({read.tensor for read in expr.reads(value)} | found.integers) or not names_letter(found, part, value):
         return formula
-    return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, value=value))
+    return formula.of(value)
 
 
 def _factors(tree: Expr, made: Callable[[Read], Expr]) -> Expr:

@@ -96,8 +96,7 @@ def _going(part: Part, read: Read, named: Mapping[int, Call], offset: Read) -> P
     others = [test for test in conjuncts(condition) if test not in told]
     tests = conjunction([Call("within", (offset,)), *others])
     values = [expr.replaced(value, read, dataclasses.replace(read, indices=tuple(indices))) for value in values]
-    assignment = dataclasses.replace(formula.assignment, value=Call("select", (tests, *values)))
-    return dataclasses.replace(part, formulas=(dataclasses.replace(formula, assignment=assignment),))
+    return dataclasses.replace(part, formulas=(formula.of(Call("select", (tests, *values))),))
 
 
 def _weight(found: Program, part: Part) -> Expr | None:

@@ -67,8 +67,7 @@ def assigned(found: Program, once: Callable[[Program, Part], bool]) -> Program:
     """
 
     def set_once(formula: Formula) -> Formula:
-        assignment = dataclasses.replace(formula.assignment, op="set", value=plus_zero(formula.value))
-        return dataclasses.replace(formula, assignment=assignment)
+        return formula.of(plus_zero(formula.value), operator="set")
 
     def alone(part: Part) -> bool:
         others = [other for other in found.parts if other.target.tensor == part.target.tensor and other is not part]
@@ -80,7 +79,7 @@ def assigned(found: Program, once: Callable[[Program, Part], bool]) -> Program:
         single = part.operator == "sum" and set(part.letters) <= expr.names(part.target)
         if not (single and once(found, part) and alone(part)):
             return part
-        return dataclasses.replace(part, formulas=tuple(map(set_once, part.formulas)))
+        return part.each(set_once)
 
     return dataclasses.replace(found, parts=tuple(map(of, found.parts)))
 
@@ -160,10 +159,7 @@ def _changed(found: Program, part: Part, visit: Callable[[Expr], Expr | None]) -
     for formula in part.formulas:
         target = expr.changed(formula.assignment.target, visit)
         assert isinstance(target, Read)
-        value = expr.changed(formula.value, visit)
-        formulas.append(
-            dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, target=target, value=value))
-        )
+        formulas.append(formula.of(expr.changed(formula.value, visit), target))
     guards = tuple(dataclasses.replace(guard, tree=expr.changed(guard.tree, visit)) for guard in part.where)
     trees = [tree for formula in formulas for tree in (formula.assignment.target, formula.value)]
     used = frozenset[str]().union(*map(expr.names, [*trees, *(guard.tree for guard in guards)]))

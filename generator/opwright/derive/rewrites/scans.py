@@ -18,7 +18,7 @@ from ...language.evaluate import COMPARED
 from ...language.expr import Binary, Expr, Name, Number, Read, Unary, replaced, substitute
 from ...language.schema import Located
 from ..algebra.slopes import folded, minus, slope, without
-from ..program import Formula, Part, Program, given, summed_alone
+from ..program import Part, Program, given, summed_alone
 from .accumulating import plain
 from .decays import Decay, decay
 
@@ -74,8 +74,7 @@ def _begun(found: Program, part: Part, scan: Scan) -> Part | None:
         return None  # or not all have but one
     (formula,) = made[0].formulas
     value = Binary("+", formula.value, Number(0)) if part.operator == "sum" else formula.value  # 0 - 0 is 0
-    assignment = dataclasses.replace(formula.assignment, op="set", value=value)
-    return dataclasses.replace(made[0], formulas=(dataclasses.replace(formula, assignment=assignment),))
+    return dataclasses.replace(made[0], formulas=(formula.of(value, operator="set"),))
 
 
 def _term(
@@ -87,9 +86,8 @@ def _term(
     (formula,) = part.formulas
     own = tuple(letter for letter in part.letters if letter != scan.term)
     value = substitute(scan.value(formula.value, cells), {scan.term: place})
-    assignment = dataclasses.replace(formula.assignment, value=value)
     guards = [dataclasses.replace(scan.guard, tree=tree) for tree in (*conditions, *more) if not isinstance(tree, bool)]
-    yield dataclasses.replace(part, formulas=(Formula("", assignment),), where=tuple(guards), letters=own)
+    yield dataclasses.replace(part, formulas=(formula.of(value),), where=tuple(guards), letters=own)
 
 
 def _run(part: Part, scan: Scan, cell: Expr, neighbour: Expr, condition: Expr | bool, cells: int) -> Iterator[Part]:
@@ -102,10 +100,9 @@ def _run(part: Part, scan: Scan, cell: Expr, neighbour: Expr, condition: Expr | 
     ]
     target, value = (Read(part.target.tensor, place) for place in places)
     taken = value if scan.decay is None else Binary("*", scan.decay.over(cells), value)
-    assignment = dataclasses.replace(formula.assignment, target=target, value=taken)
     walked = tuple(letter for letter in part.letters if letter in expr.names(part.target))
     guards = () if condition is True else (dataclasses.replace(scan.guard, tree=condition),)
-    yield dataclasses.replace(part, formulas=(Formula("", assignment),), where=guards, letters=walked)
+    yield dataclasses.replace(part, formulas=(formula.of(taken, target),), where=guards, letters=walked)
 
 
 def _scan(found: Program, part: Part) -> Scan | None:

@@ -146,11 +146,7 @@ def _reckoned_before(found: Program, part: Part, arrays: dict[str, Array]) -> li
         cell = Read(name, tuple(map(Name, letters)))
         arrays[name] = Array(name, "between", tuple(found.letters[letter] for letter in letters))
         formulas = tuple(
-            dataclasses.replace(
-                formula, assignment=dataclasses.replace(formula.assignment, target=cell, op="set", value=tree)
-            )
-            for formula in part.formulas
-            if tree in _reckoned(found, part, formula.value)
+            formula.of(tree, cell, "set") for formula in part.formulas if tree in _reckoned(found, part, formula.value)
         )
         own = tuple(letter for letter in found.letters if letter in letters)
         made.append(Part(part.number, formulas, part.by, (), own, part.at))

@@ -14,7 +14,7 @@ import dataclasses
 from ...language import expr
 from ...language.expr import Binary, Expr, Name, Read
 from ..algebra.slopes import slope
-from ..program import Array, Axis, Formula, Part, Program
+from ..program import Array, Axis, Part, Program
 from .pairing import is_product
 
 
@@ -41,13 +41,7 @@ def _with_strip(found: Program, part: Part, read: Read) -> Program:
     for divisor in divisors:
         last = Binary("/", last, divisor)
 
-    def step(target: Read, made: Expr) -> Part:
-        assignment = dataclasses.replace(part.formulas[0].assignment, target=target, value=made)
-        used = expr.names(target) | expr.names(made)
-        own = tuple(letter for letter in letters if letter in used)
-        return dataclasses.replace(part, formulas=(Formula("", assignment),), letters=own)
-
-    steps = (step(strip, term), step(part.target, last))
+    steps = (part.of(to, part.operator, made, letters) for to, made in ((strip, term), (part.target, last)))
     axes = tuple(letters[index.id] for index in strip.indices if isinstance(index, Name))
     return dataclasses.replace(
         found,

@@ -32,7 +32,7 @@ def only_where(part: Part, formula: Formula, lane: str) -> tuple[list[expr.Expr]
     if choice is None or not _neutral(part, choice[2]):
         return [], formula
     tests, yes, _ = choice
-    more, inner = only_where(part, _valued(formula, yes), lane)
+    more, inner = only_where(part, formula.of(yes), lane)
     return [*tests, *more], inner
 
 
@@ -76,10 +76,10 @@ def written(
     tests, yes, no = choice
     # Of two such choices, one within the other, names must differ.
     holds = Name(f"holds_{sum(1 for _ in expr.walk(formula.value))}_")
-    where = written(loops, part, _valued(formula, yes), shared, [*held, *tests])
+    where = written(loops, part, formula.of(yes), shared, [*held, *tests])
     rows = [If(holds, where, source=part.source)]
     if not _neutral(part, no):
-        others = written(loops, part, _valued(formula, no), shared, held)
+        others = written(loops, part, formula.of(no), shared, held)
         rows.append(If(Unary("!", holds), others, source=part.source))
     return Declare(holds.name, _holds(loops, part, tests), "int"), *rows
 
@@ -90,7 +90,7 @@ def _read(loops: Loops, formula: Formula) -> Iterator[Read]:
     choice = _choice(formula.value, loops.lanes.name)
     if choice is not None:
         for value in choice[1:]:
-            yield from _read(loops, _valued(formula, value))
+            yield from _read(loops, formula.of(value))
         return
     left = [without_test(loops, formula).value]
     while left:
@@ -125,7 +125,7 @@ def _gathered(loops: Loops, part: Part, formula: Formula, shared: Mapping[Read, 
         return row.written()
     places = [row.at(Name("i_"), functools.partial(_place, loops, test)) for test in cells]
     outside = tuple(Assign(OUTSIDE, place, "|=", source=part.source) for place in places)
-    inside = Row(loops, values, part, _valued(formula, expr.children(value)[1]), rows=shared)
+    inside = Row(loops, values, part, formula.of(expr.children(value)[1]), rows=shared)
     return (
         Declare(OUTSIDE.name, ZERO, changes=True),
         Scope((*row.before, For("i_", ZERO, N, outside, source=part.source))),
@@ -147,7 +147,7 @@ def without_test(loops: Loops, formula: Formula) -> Formula:
     condition, chosen, _ = value.arguments
     alone = isinstance(summed_alone(chosen) or chosen, expr.Read)  # which may be stored as it stands
     nothing = not alone and named_rows.is_nothing(loops.program, chosen, [*conjuncts(condition)], lane)
-    return _valued(formula, chosen) if nothing else formula
+    return formula.of(chosen) if nothing else formula
 
 
 def _place(loops: Loops, test: expr.Call) -> Expr:
@@ -185,7 +185,3 @@ def _holds(loops: Loops, part: Part, tests: Sequence[expr.Expr]) -> Expr:
 def _neutral(part: Part, value: expr.Expr) -> bool:
     """Whether a value changes nothing."""
     return part.operator != "set" and is_number(value, INITIAL[part.operator])
-
-
-def _valued(formula: Formula, value: expr.Expr) -> Formula:
-    return dataclasses.replace(formula, assignment=dataclasses.replace(formula.assignment, value=value))
