@@ -46,6 +46,7 @@ class Array:
     role: str
     axes: tuple[Axis, ...]
     paired: bool = False  # the product of some of several factors, which calls may multiply in another order
+    seldom: bool = False  # only the cells of rows in which a sum is NaN are computed
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,6 @@ from ..program import Array, Part, Program
 from .lone_sums import divided_factors
 from .pairing import is_product
 
-AGAIN = "again"  # what the arrays of rows that are summed again are called, and a number
-
-
-def is_seldom(part: Part) -> bool:
-    """Whether a step is only of rows in which a sum is NaN."""
-    return part.target.tensor.startswith(f"{AGAIN}_")
-
 
 def masked(found: Program) -> Program:
     """The program without such conditions."""
@@ -52,7 +45,7 @@ def _masked(found: Program, part: Part) -> Program:
     cells = [letter for letter in letters_of(target) if letter]
     rows = cells[:-1] or cells
     axes = {letter: dataclasses.replace(found.letters[letter], name=letter) for letter in cells}
-    whole, again = (Read(f"{word}_{part.number}_", tuple(map(Name, cells))) for word in ("masked", AGAIN))
+    whole, again = (Read(f"{word}_{part.number}_", tuple(map(Name, cells))) for word in ("masked", "again"))
     unsure = Read(f"unsure_{part.number}_", tuple(map(Name, rows)))
     if {whole.tensor, again.tensor, unsure.tensor} & found.arrays.keys():
         return found
@@ -68,7 +61,7 @@ def _masked(found: Program, part: Part) -> Program:
         part.of(target, "set", total) if alone else part.of(target, "sum", total),
     )
     arrays = {
-        cell.tensor: Array(cell.tensor, "between", tuple(axes[name] for name in letters))
+        cell.tensor: Array(cell.tensor, "between", tuple(axes[name] for name in letters), seldom=cell is again)
         for cell, letters in ((whole, cells), (unsure, rows), (again, cells))
     }
     parts = found.instead(part, steps)

@@ -19,7 +19,6 @@ from ...derive.narrow import dtype_of
 from ...derive.phases import Phase, Staged, staged
 from ...derive.picking import looked_up, picked
 from ...derive.program import Array, Axis, list_dtype, program
-from ...derive.rewrites.masking import is_seldom
 from ...derive.rewrites.named_cells import at_named, indicated
 from ...derive.rewrites.needed import needed
 from ...derive.rewrites.parted import parted
@@ -254,7 +253,7 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             walked = dict.fromkeys(
                 (read.tensor, own.program.arrays[read.tensor].axes[number].name)
                 for part in phase.parts
-                if not is_seldom(part)
+                if not own.program.arrays[part.target.tensor].seldom
                 for read in (part.target, *part.reads)
                 for number, index in enumerate(read.indices)
                 if read.tensor in tensors and own.program.walks(read.tensor, number, index) == letter
