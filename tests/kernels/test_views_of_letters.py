@@ -34,6 +34,11 @@ SHARES = HEAD.format(
     steps="['peak[n] max= x[n, c]', 'total[n] += x[n, c] - peak[n]', 'y[n, c] = total[n] + x[n, c]']",
 )  # fmt: skip
 
+MIDDLE = HEAD.format(
+    name="Middle", dims="{n: N, m: M, c: C}", x="N: N, M: M, C: C", y="N: N, C: C", shape="",
+    ranges="{n: N, m: M, c: C}", steps="['y[n, c] += x[n, m, c]']",
+)  # fmt: skip
+
 
 def pooled(x: np.ndarray) -> np.ndarray:
     p, q = (x.shape[2] - 2) // 2 + 1, (x.shape[3] - 3) // 2 + 1
@@ -45,7 +50,11 @@ def shares(x: np.ndarray) -> np.ndarray:
     return (x - x.max(1, keepdims=True)).sum(1, keepdims=True) + x
 
 
-@pytest.mark.parametrize(("text", "wanted", "extents"), [(POOL, pooled, 4), (SHARES, shares, 2)])
+def middle(x: np.ndarray) -> np.ndarray:
+    return x.sum(1)
+
+
+@pytest.mark.parametrize(("text", "wanted", "extents"), [(POOL, pooled, 4), (SHARES, shares, 2), (MIDDLE, middle, 3)])
 def test_lanes_along_letters_of_views_agree_with_numpy(text: str, wanted, extents: int, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     library, module = package({"viewed.yaml": text}, tmp_path, f"viewed_{extents}")
     op, random = library.ops[0], rng("views of letters", extents)
@@ -69,9 +78,11 @@ def test_lanes_along_letters_of_views_agree_with_numpy(text: str, wanted, extent
                     line.split(":")[0] for line in str(module.explain(op.function, x)).splitlines() if "lanes" in line
                 }
     assert len(along) > 1
-    axes = np.zeros((3, 5, 33, 7)[:extents], np.float32)
-    view = np.ascontiguousarray(np.moveaxis(axes, 1, -1))
-    assert call(np.moveaxis(view, -1, 1)).strides[1] == 4
+    axes = np.zeros((3, 25, 33, 7)[:extents], np.float32)
+    view = np.moveaxis(np.ascontiguousarray(np.moveaxis(axes, 1, -1)), -1, 1)
+    assert call(view).strides[1] == 4
+    if wanted is middle:
+        assert "lanes along m" in str(module.explain(op.function, view))
 
 
 def test_lanes_of_views_serve_where_neighbours_lie_close() -> None:
