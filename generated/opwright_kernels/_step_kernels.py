@@ -129,6 +129,7 @@ class StepKernels(Operation):
     # By output, the inputs whose memory it may have.
     in_place: Mapping[str, tuple[str, ...]] = member(default_factory=dict)
     alike: Mapping[str, tuple[str, ...]] = member(default_factory=dict)  # by output, inputs whose axes go with its own
+    unlike: Mapping[str, tuple[str, ...]] = member(default_factory=dict)  # and those that have its names for others
     # By input that is a list of arrays: the axis along which they are joined, and, where kernels can take them one
     # after the other, the size that is that axis' extent.
     joined: Mapping[str, tuple[str, str]] = member(default_factory=dict)

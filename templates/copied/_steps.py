@@ -234,9 +234,12 @@ class StepOperation(StepKernels):
 
     def orders(self, resolution: Steps, arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...] | None]:
         """By output, the order in which its axes lie in memory if the call gives no array for it."""
-        alike = {name: self.alike.get(name, ()) for name in resolution.outputs}
-        found = resolution.outputs.items()
-        return {name: order_of(output.places, arrays, resolution.places, alike[name]) for name, output in found}
+        orders = {}
+        for name, output in resolution.outputs.items():
+            alike, unlike = self.alike.get(name, ()), self.unlike.get(name, ())
+            decide = {one: array for one, array in arrays.items() if one not in unlike}
+            orders[name] = order_of(output.places, decide, resolution.places, alike)
+        return orders
 
     def written_by(self, resolution: Steps) -> tuple[str, ...]:
         return tuple(name for name in self.outputs if name not in resolution.absent)

@@ -85,6 +85,31 @@ def test_lanes_along_letters_of_views_agree_with_numpy(text: str, wanted, extent
         assert "lanes along m" in str(module.explain(op.function, view))
 
 
+@pytest.mark.parametrize(
+    ("extents", "step", "goes"),
+    [
+        ("A: N, B: M", "y[n, m] = x[n, m] + 1", True),
+        ("A: M, B: N", "y[m, n] = x[n, m] + 1", False),
+        ("A: N, B: N", "y[n, k] += x[n, m] * x[m, k]", False),
+    ],
+)
+def test_a_result_lies_as_a_view_only_where_its_axes_go_with_the_views(
+    extents: str, step: str, goes: bool, tmp_path: Path
+) -> None:
+    """Axes of two arrays may have the same names and be of other letters, as rows and columns of matrices are."""
+    square = extents == "A: N, B: N"
+    ranges = "{n: N, m: N, k: N}" if square else "{n: N, m: M}"
+    text = HEAD.format(
+        name="Lies", dims="{n: N}" if square else "{n: N, m: M}", x="A: N, B: N" if square else "A: N, B: M",
+        y=extents, shape="", ranges=ranges, steps=f"['{step}']",
+    )  # fmt: skip
+    library, module = package({"lies.yaml": text}, tmp_path, f"lies_{'square' if square else goes}")
+    x = np.arange(36 if square else 42, dtype=np.float32).reshape(6, -1).T
+    found = getattr(module, library.ops[0].function)(x)
+    assert (found == (x @ x if square else x + 1 if goes else x.T + 1)).all()
+    assert found.flags.f_contiguous == goes
+
+
 def test_lanes_of_views_serve_where_neighbours_lie_close() -> None:
     from opwright_kernels._schedules import Candidate, Lanes, chosen, nearest
 

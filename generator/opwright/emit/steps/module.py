@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...derive.algebra import slopes
-from ...derive.alike import alike
+from ...derive.alike import Inputs, alike, unlike
 from ...derive.arguments import in_place, is_separable
 from ...derive.collapsing import Chain, collapsible
 from ...derive.crossing import crossing
@@ -95,7 +95,8 @@ class StepWrapper(Module):
     # by input, the axis along which arrays are joined, and its size if they are processed separately
     joined: dict[str, tuple[str, str]]
     in_place: dict[str, tuple[str, ...]]
-    alike: dict[str, tuple[str, ...]]  # by output, inputs whose axes go with its own
+    alike: Inputs  # by output, inputs whose axes go with its own
+    unlike: Inputs  # by output, inputs whose axes have the names of its own, but do not go with them
     terms: tuple[str, ...]
     contractions: tuple[ContractionView, ...]
     orders: tuple[Orders, ...]
@@ -152,6 +153,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         },
         in_place=in_place(parted_op),
         alike=alike(parted_op),
+        unlike=unlike(parted_op),
         terms=_terms(op, writer),
         contractions=contractions(parted_op),
         orders=orders(parted_op),
