@@ -204,7 +204,7 @@ def printed(tree: Expr, symbols: dict[str, Any]) -> Any:
     return eval(text, {"__builtins__": BUILTINS, "rules": RULES, **symbols})
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.one_of(numbers(SCALARS), numbers(VECTORS), truths(numbers(SCALARS)), truths(numbers(VECTORS))),
     st.fixed_dictionaries({"a": st.integers(-4, 9), "b": st.integers(-4, 9)}),
@@ -224,7 +224,7 @@ def test_printed_python_agrees_with_the_value(
     assert printed(tree, symbols) == value
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=60))
 def test_any_text_parses_or_is_refused(text: str) -> None:
     try:

@@ -12,7 +12,7 @@ from support.mutated_calls import mutated_call
 from support.rulings import AUTO_PADS, DTYPES, OPERATIONS, Accepted, compute, exact, verdict
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(calls())
 def test_legal_calls_are_accepted_and_computed(drawn: Drawn) -> None:
     found = verdict(drawn.call)
@@ -22,7 +22,7 @@ def test_legal_calls_are_accepted_and_computed(drawn: Drawn) -> None:
     assert result.dtype in DTYPES.values()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(calls(make=mutated_call))
 def test_a_refused_call_has_a_reason_and_an_accepted_one_a_result(drawn: Drawn) -> None:
     found = verdict(drawn.call)
