@@ -215,6 +215,17 @@ IN_GROUPS = {
     "groups": ("q[g, k, d] += x[g, n, d] * p[g, n, k]", "y[k, d] += q[g, k, d]"),
     "a letter that three have": ("y[k, d] += x[g, n, c] * u[k, c] * p[g, n, j] * u[j, d] * x[g, n, d]",),
 }
+QUADRATIC = """op: Quadratic
+revision: 1
+summary: Quadratic forms.
+dims: {n_cells: {symbol: N, min: 0}, d_cells: D}
+inputs: [{name: x, dims: {N: N, D: D}}, {name: a, dims: {N: N, D: D, E: D}}]
+outputs: [{name: y, dims: {N: N}}]
+dtypes: [{x: f64, a: f64, y: f64, accumulate: f64}]
+semantics:
+  ranges: {n: N, c: D, d: D}
+  steps: ["t[n, d] += x[n, c] * a[n, c, d]", "y[n] += t[n, d] * x[n, d]"]
+"""
 
 
 def agrees(found: dict[str, Any], wanted: dict[str, Any], call: object, terms: bool = True) -> None:
@@ -240,6 +251,11 @@ def judged(op: Op, random: np.random.Generator, count: int) -> None:
 def test_what_no_condition_lets_in_is_neither_read_nor_added(step: str) -> None:
     (op,) = load_texts({"mark.yaml": SPEC.replace("STEP", step)}).ops
     judged(op, rng("marks", step), 40)
+
+
+def test_a_sum_may_be_multiplied_by_what_its_terms_read() -> None:
+    (op,) = load_texts({"quadratic.yaml": QUADRATIC}).ops
+    judged(op, rng("quadratic"), 20)
 
 
 @pytest.mark.parametrize("steps", NAMED.values(), ids=NAMED)

@@ -61,6 +61,7 @@ enum {
     SET_STRIDE = 2048,         // bytes between rows of left: multiples of it map to few sets of the first-level cache,
     SET_ROWS = 8,              // which holds the lines of so many rows
     FIRST_LEVEL = 32 << 10,    // bytes of it
+    PARTS = STORES_PARTS && !OPWRIGHT_AMX, // whether tiles store the first cells of a vector
 };
 
 typedef struct plan {
@@ -369,7 +370,7 @@ static sink sink_of(const plan *p, const call *c, sink put, int64_t tile, int64_
 static bool overlaps(const plan *p, const call *c, int64_t first, int64_t count) {
     const opwright_contraction *q = &p->q;
     const int64_t lanes = panel_width(p, 0, count) * LANES; // of a row that is stored whole; the last tile has as many cells
-    return stores(q) && !OPWRIGHT_AMX && p->chunks == 1 && c->first_vector + first == 0 && q->out_row == q->columns &&
+    return stores(q) && !OPWRIGHT_AMX && !PARTS && p->chunks == 1 && c->first_vector + first == 0 && q->out_row == q->columns &&
            q->columns % LANES != 0 && q->columns <= lanes && (q->rows / p->tiles + 1) * q->columns >= lanes;
 }
 
@@ -402,7 +403,8 @@ static void multiply_rows(const plan *p, const call *c, const unit *packed, unit
         int64_t shaped = 0; // rows of the tile before
         for (int64_t v = 0, width; v < count; v += width) {
             width = panel_width(p, v, count);
-            const bool fits = beside && lanes >= (v + width) * LANES;
+            const int64_t last_cells = lanes - (v + width - 1) * LANES; // of the panel's last vector
+            const bool fits = beside && (last_cells >= LANES || PARTS);
             const bool direct = fits && (floats || chunk == p->chunks - 1);
             const bool in_output = fits && floats;
             run here[2] = {{0, 0, units}};
@@ -436,6 +438,7 @@ static void multiply_rows(const plan *p, const call *c, const unit *packed, unit
                     o.elements = whole && q->elements;
                     o.next = whole && far_out;
                     o.out_row = whole ? q->out_row : p->share * LANES;
+                    o.rest = PARTS && whole && last_cells < LANES ? last_cells : 0;
                     o.scalars = unit_at(scalars, m * scalar_row);
                     o.bias = chunk == 0 ? OPWRIGHT_AMX ? zeros : 0 : in_output ? (const real *)(const void *)to : sum;
                     o.out = whole ? (void *)to : (void *)sum;
@@ -477,7 +480,7 @@ static void put_rest(const plan *p, const call *c, real *sums, sink put, int64_t
     const int64_t pitch = p->share * LANES;
     int64_t stored = 0; // vectors that tiles have stored
     put = sink_of(p, c, put, tile, first);
-    while (stores(q) && stored < count && lanes >= (stored + panel_width(p, stored, count)) * LANES)
+    while (stores(q) && stored < count && (PARTS || lanes >= (stored + panel_width(p, stored, count)) * LANES))
         stored += panel_width(p, stored, count);
     if (q->finished && q->out_column == 1 && q->out_row == q->columns && c->first_vector + first == 0 && lanes <= count * LANES &&
         q->columns <= TOGETHER)

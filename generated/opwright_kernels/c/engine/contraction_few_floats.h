@@ -21,6 +21,8 @@ enum {
     FEW_LANED = sizeof(elem) == UNIT_BYTES ? 32 : 128, // minimum terms per row for a sum over lanes
     FEW_COLUMNS = VECTOR_BYTES == 64 ? 1024 : 4096, // of a task where columns lie side by side, so that right is read in long
     FEW_NARROW = 1024,   // runs: 1x4096x4096 f32 with 4096 of them 0.7 to 0.75 of the time (AMD Zen 3, gcc 12.2); and with more than
+    FEW_PIECE = 256,     // columns that are split for another worker: 1x1111x3001 f32 with two threads 0.55 of the time of 1024
+                         // (Intel Xeon, gcc 12.2)
     FEW_STREAMED = 2,    // so many rows, whose sums stay in the first-level cache
     FEW_LEFT = 131072,   // cells of left that are read again for each column
     FEW_SHARED = 64,     // minimum columns for a copy of left
@@ -39,8 +41,11 @@ static bool few_fits(const opwright_contraction *q) {
 }
 
 static int64_t few_columns(const opwright_contraction *q, int64_t workers) {
-    if (q->right_column == 1)
-        return q->rows > FEW_STREAMED ? FEW_NARROW : max(FEW_NARROW, min(FEW_COLUMNS, round_up(ceil_div(q->columns, workers), LANES)));
+    if (q->right_column == 1) {
+        const int64_t most = q->rows > FEW_STREAMED ? FEW_NARROW : FEW_COLUMNS, fair = ceil_div(workers, max(1, products_of(q)));
+        const int64_t pieces = min(round_up(ceil_div(q->columns, most), fair), ceil_div(q->columns, FEW_PIECE));
+        return fair <= 1 ? most : round_up(ceil_div(q->columns, pieces), LANES);
+    }
     return max(q->left_term == 1 ? FEW_SHARED : FEW_SHARED_TURNED, FEW_BYTES / (q->terms * (int64_t)sizeof(elem)));
 }
 

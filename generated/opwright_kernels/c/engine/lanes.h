@@ -75,6 +75,13 @@ INLINE void vec_store_part(real *p, vec v, int64_t n) {
 #endif
 }
 
+// Whether one instruction stores the first cells of a vector of sums, as floats and as elements.
+#if (defined(__AVX512BW__) && defined(__AVX512VL__)) || (defined(__AVX2__) && !defined(OPWRIGHT_BF16) && !defined(OPWRIGHT_F16))
+#define STORES_PARTS 1
+#else
+#define STORES_PARTS 0
+#endif
+
 #if !defined(OPWRIGHT_64) // of which there are products only
 INLINE vec vec_abs(vec v) { return (vec)((uvec)v & 0x7fffffff); }
 

@@ -41,7 +41,43 @@ INLINE void keep(const int MR, const int NB, vec sum[MAX_HIGH][MAX_WIDE]) {
     EACH_ROW EACH_VECTOR PIN(sum[m][b]);
 }
 
+#if STORES_PARTS
+// Sums whose last vector has o->rest cells. 5 x 6272 rows of 40 cells by 24 terms f32 take 0.6 of the time of sums that are
+// stored to scratch and copied, bf16 0.73 (Intel Xeon, gcc 12.2).
+INLINE void finish_part(const operands *o, const int MR, const int NB, int64_t row, vec sum[MAX_HIGH][MAX_WIDE]) {
+    const real *const bias = o->bias;
+    const int64_t rest = o->rest, bias_row = o->bias_row, bias_vector = o->bias_vector;
+    if (bias != 0)
+        EACH_ROW EACH_VECTOR {
+            const real *const from = bias + m * bias_row + b * bias_vector;
+            sum[m][b] += b == NB - 1 ? vec_load_part(from, rest) : vec_load(from);
+        }
+#if defined(OPWRIGHT_BYTES)
+    if (o->off)
+        EACH_ROW EACH_VECTOR sum[m][b] += o->off[m];
+#endif
+    sum_cell *const cells = o->out;
+    real *const sums = o->out;
+    if (sizeof(sum_cell) != sizeof(real) && o->elements)
+        EACH_ROW EACH_VECTOR {
+            sum_cell *const to = cells + m * row + b * LANES;
+            b == NB - 1 ? sum_store_part(to, sum[m][b], rest) : sum_store(to, sum[m][b]);
+        }
+    else
+        EACH_ROW EACH_VECTOR {
+            real *const to = sums + m * row + b * LANES;
+            b == NB - 1 ? vec_store_part(to, sum[m][b], rest) : vec_store(to, sum[m][b]);
+        }
+}
+#endif
+
 INLINE void finish(const operands *o, const int MR, const int NB, int64_t row, vec sum[MAX_HIGH][MAX_WIDE]) {
+#if STORES_PARTS
+    if (o->rest != 0) {
+        finish_part(o, MR, NB, row, sum);
+        return;
+    }
+#endif
     if (sizeof(sum_cell) != sizeof(real))
         EACH_ROW EACH_VECTOR LEAVE(sum[m][b]);
     const real *const bias = o->bias;

@@ -38,6 +38,8 @@ def _joined(found: Program, op: Op, part: Part, inner: Read) -> Program | None:
     users = [one for one in found.parts for read in (one.target, *one.reads) if read.tensor == inner.tensor]
     if len(users) != 2 or users[1] is not part or not _adds(found, maker := users[0]):
         return None
+    if maker.target.tensor != inner.tensor:  # an input that both read
+        return None
     value = part.formulas[0].value
     if inner not in [*factors_of(value)] or not walked(found, inner) or not walked(found, maker.target):
         return None

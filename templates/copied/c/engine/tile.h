@@ -100,6 +100,7 @@ typedef struct operands {
     void *out;
     bool elements;       // elements are stored; otherwise sums
     int64_t out_row;     // from the vectors of one of the MR to the next
+    int64_t rest;        // with STORES_PARTS, cells of the last vector; 0: all
     const real *bias;    // NULL: nothing, but for tiles of AMX
     int64_t bias_row, bias_vector;
     bool streamed;       // stores past the caches, to elements that are not read again
