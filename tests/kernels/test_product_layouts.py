@@ -9,6 +9,9 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from opwright.derive.phases import staged
+from opwright.language.expr import Name
+from opwright.load import load_texts
 from support.capping import capped_at
 from support.package import package
 from support.random_contractions import DTYPES, viewed
@@ -21,6 +24,8 @@ PRODUCTS = {  # by einsum's notation, whether something follows the sums
     "split_heads": ("bsf,fhd->bhsd", False),
     "many_matrices": ("bik,bkj->bij", False),
     "scaled_matrices": ("bkj,bik->bij", True),
+    "counted_last": ("gik,gkj->ijg", True),
+    "heads_last": ("bihd,bjhd->bijh", False),
 }
 EXTENTS = (1, 2, 3, 5, 17, 20, 33, 70)
 
@@ -53,6 +58,16 @@ semantics:
   steps:
     - {target} += {cell("left", left)} * {cell("right", right)}{finish}
 """
+
+
+@pytest.mark.parametrize(
+    ("name", "order"), [("counted_last", "gij"), ("heads_last", "bhij"), ("pairs_of_channels", "ijc")]
+)
+def test_products_that_the_last_axis_counts_lie_one_after_the_other(name: str, order: str) -> None:
+    (op,) = load_texts({f"{name}.yaml": spec(name)}).ops
+    found = staged(op)
+    (sums,) = (part.target for phase in found.phases if phase.contraction for part in phase.parts)
+    assert "".join(index.id for index in sums.indices if isinstance(index, Name)) == order
 
 
 @pytest.fixture(scope="module")

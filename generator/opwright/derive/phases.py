@@ -25,6 +25,7 @@ from .picking import conditioned, looked_up, picked
 from .program import Array, Part, Program
 from .rewrites.accumulating import accumulating, once, plain
 from .rewrites.apart import apart
+from .rewrites.batches_first import batches_first
 from .rewrites.beforehand import beforehand
 from .rewrites.bordered import bordered
 from .rewrites.components import in_components
@@ -114,7 +115,8 @@ def staged(op: Op) -> Staged:
     found = accumulating(outside(gaps_filled(found, outputs), outputs), outputs)
     found = scanned(bordered(taps_of_one(respelled(found)), op))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
-    found = hoisted(_by_blocks(paired(apart(masked(reaching(beforehand(at_once(found, op)))))), optional))
+    found = _by_blocks(paired(apart(masked(reaching(beforehand(at_once(found, op)))))), optional)
+    found = hoisted(batches_first(found))
     found = divided_last(inlined(found, [phase.parts for phase in _phases(found, optional)], plain))
     found = shared(found, [(phase.parts, phase.own) for phase in _phases(found, optional)])
     phases = tuple(_with_lanes(op, found, phase) for phase in _finishing(found, _phases(found, optional)))

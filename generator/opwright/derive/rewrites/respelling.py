@@ -56,7 +56,7 @@ def numbered(found: Program) -> Program:
         inner = (expr.changed(expr.changed(index, sum_of_digits), of_reads) for index in node.indices)
         return dataclasses.replace(node, indices=tuple(inner))
 
-    return dataclasses.replace(found, parts=tuple(_changed(found, part, of_reads) for part in found.parts))
+    return dataclasses.replace(found, parts=tuple(changed(found, part, of_reads) for part in found.parts))
 
 
 def assigned(found: Program, once: Callable[[Program, Part], bool]) -> Program:
@@ -150,10 +150,10 @@ def _counts_back(index: Expr, letter: str, last: Expr) -> bool:
 
 def exchanging(found: Program, part: Part, exchanged: Mapping[Expr, Expr]) -> Part:
     """A step with trees exchanged, throughout."""
-    return _changed(found, part, exchanged.get)
+    return changed(found, part, exchanged.get)
 
 
-def _changed(found: Program, part: Part, visit: Callable[[Expr], Expr | None]) -> Part:
+def changed(found: Program, part: Part, visit: Callable[[Expr], Expr | None]) -> Part:
     """A step with trees replaced, throughout: the largest ones that `visit` replaces."""
     formulas = []
     for formula in part.formulas:
