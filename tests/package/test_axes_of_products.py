@@ -87,6 +87,24 @@ def test_an_operand_that_is_read_once_is_not_copied_for_longer_axes(seed: int) -
     assert found > 10
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "terms", "copied"),
+    [(8, 9, 8, {"right"}), (8, 20, 8, set()), (200, 20, 64, {"right"}), (200, 32, 8, {"right"}), (200, 32, 64, set())],
+)
+def test_an_operand_is_not_copied_for_longer_axes_where_one_fills_vectors(
+    rows: int, columns: int, terms: int, copied: set[str]
+) -> None:
+    walks = (
+        Walk(rows, terms, 0, 10 * columns),
+        Walk(10, 0, terms * columns, columns),
+        Walk(columns, 0, 1, 1),
+        Walk(terms, 1, columns, 0),
+    )
+    shape = shaped(walks, (False, False, False, True))
+    assert shape is not None
+    assert {*shape.copied} == copied
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_cells_that_lie_side_by_side_in_what_is_written_are_in_one_product_if_they_fill_half_a_vector(
     seed: int,

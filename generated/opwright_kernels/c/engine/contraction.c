@@ -225,6 +225,10 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
             const int64_t least = q->right_column == 1 ? min(OWN_VECTORS, ceil_div(p->vectors, max(1, workers))) : 1;
             const bool one = workers <= 1 && p->vectors * vector_bytes <= 2 * OWN_BYTES;
             p->share = round_up(one ? max(1, p->vectors) : max(least, min(fair, OWN_BYTES / vector_bytes)), p->wide);
+            // The only task of each worker has as many vectors as the others', even if it splits a panel: 77x77 cells by 3000
+            // terms f32 with two threads 0.77 of the time, 100x96 by 1000 0.75 (Intel Xeon, gcc 12.2).
+            if (workers > 1 && p->vectors <= workers * p->share)
+                p->share = min(p->share, ceil_div(p->vectors, workers));
         }
         p->copied_bytes = p->stage_chunks * q->rows * p->pitch * UNIT_BYTES;
         p->copied = !p->in_place && !q->split && (p->own ? p->share < p->vectors : (!p->right_in_place && p->stage_vectors == p->vectors && p->copied_bytes <= COPIED_BYTES));
