@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
-from support.package import package
+from support.package import package, write_package
 from support.random_byte_values import spec_of_bytes
 from support.spec_packages import instruction_set, serving
 from support.step_verdicts import first_disagreement
@@ -38,3 +38,14 @@ def test_sums_and_products_of_bytes_saturate_as_the_interpreter_says(tmp_path: P
                     ]
                     found = getattr(module, op.function)(*given)
                     assert np.array_equal(found, compute_steps(op, given, {})["y"]), (isa, rows, cells, op.op)
+
+
+@pytest.mark.parametrize(("value", "narrow"), [("a[n, d] - m[n] + b[d] * 2", True), ("b[d] * b[d] - m[n]", False)])
+def test_what_bytes_differ_by_from_an_extreme_of_some_is_computed_in_16_bits(
+    value: str, narrow: bool, tmp_path: Path
+) -> None:
+    """Not where the extreme of no bytes would not saturate the difference."""
+    text = spec_of_bytes(rng("extremes of bytes"), "Less", f"{value} + 0 * c[n] + 0 * a[n, d]")
+    write_package({"less.yaml": text}, tmp_path, "extremes_of_bytes")
+    (kernel,) = (tmp_path / "extremes_of_bytes" / "c").glob("less*.c")
+    assert ("opwright_s16_of_" in kernel.read_text()) is narrow

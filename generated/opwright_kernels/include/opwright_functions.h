@@ -82,6 +82,12 @@ static inline int16_t opwright_max_s16(int16_t a, int16_t b) { return a > b ? a 
 static inline int16_t opwright_abs_s16(int16_t a) { return (int16_t)(a < 0 ? -a : a); }
 static inline int8_t opwright_s8_of_s16(int16_t x) { return (int8_t)opwright_min_s16(opwright_max_s16(x, INT8_MIN), INT8_MAX); }
 static inline uint8_t opwright_u8_of_s16(int16_t x) { return (uint8_t)opwright_min_s16(opwright_max_s16(x, 0), UINT8_MAX); }
+
+// Extremes of bytes: where there are none, they are infinite, which is far from all sums of bytes that 16 bits hold.
+static inline int16_t opwright_s16_of_f32(float x) { return (int16_t)(x < -0x1p14f ? -0x1p14f : x > 0x1p14f ? 0x1p14f : x); }
+static inline int16_t opwright_s16_of_f64(double x) { return (int16_t)(x < -0x1p14 ? -0x1p14 : x > 0x1p14 ? 0x1p14 : x); }
+static inline int16_t opwright_s16_of_s64(int64_t x) { return (int16_t)(x < -16384 ? -16384 : x > 16384 ? 16384 : x); }
+
 static inline int32_t opwright_min_s32(int32_t a, int32_t b) { return a < b ? a : b; }
 static inline int32_t opwright_max_s32(int32_t a, int32_t b) { return a > b ? a : b; }
 

@@ -1,23 +1,24 @@
 """Values that stay in the type of integers that they are read and stored in: vectors hold four times as many.
 
 In: what a step stores, and the cells that it reads. Out: the value in that type, if it is one of these cells; sums,
-differences and products of bytes in 16 bits, which hold them.
+differences and products of bytes, and what they differ by from an extreme of some, in 16 bits, which hold them.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from typing import Protocol
 
-from ...derive.program import BYTES
+from ...derive.program import BYTES, Part
 from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Binary, Call, Expr, Number, Read, Unary
 from .. import nodes
 
 SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+FAR = 2**14  # stands for infinity: the extreme of no bytes, whose sum with what 16 bits hold, too, saturates
 
 
 class Cells(Protocol):
@@ -29,6 +30,19 @@ class Cells(Protocol):
     def read(self) -> Callable[[Read], nodes.Expr]: ...
     @property
     def dtype(self) -> Callable[[str], str]: ...
+    @property
+    def extremes(self) -> Container[str]: ...
+    def value(self, tree: Expr) -> nodes.Expr: ...
+
+
+def extremes_of_bytes(parts: Iterable[Part], dtype: Callable[[str], str]) -> frozenset[str]:
+    """The arrays between steps whose cells are the least or greatest of bytes each."""
+    found = dict[str, bool]()
+    for part in parts:
+        values = [formula.value for formula in part.formulas]
+        bytes_ = all(isinstance(value, Read) and dtype(value.tensor) in BYTES for value in values)
+        found[part.target.tensor] = found.get(part.target.tensor, True) and part.operator in ("max", "min") and bytes_
+    return frozenset(name for name, extreme in found.items() if extreme and dtype(name) not in BYTES)
 
 
 def kept(tree: Expr, dtype: str, cells: Cells) -> nodes.Expr | None:
@@ -57,6 +71,9 @@ def reckoned(tree: Expr, dtype: str, cells: Cells) -> nodes.Expr | None:
     """
     if dtype not in BYTES or isinstance(tree, Read) or not expr.reads(tree) or _ends(tree, cells) is None:
         return None
+    far = [read for read in expr.walk(tree) if isinstance(read, Read) and read.tensor in cells.extremes]
+    if far and not (len(far) == 1 and _differs(tree, far[0], cells)):
+        return None
     return nodes.Call(f"opwright_{dtype}_of_s16", (_made(tree, cells),))
 
 
@@ -69,6 +86,8 @@ def _ends(tree: Expr, cells: Cells) -> tuple[float, float] | None:
         return None
     if number is not None:
         ends = [number] if number.is_integer() else []
+    elif isinstance(tree, Read) and tree.tensor in cells.extremes:
+        ends = [-FAR, FAR]
     elif isinstance(tree, Read):
         _, _, *ends = DTYPES[dtype].exact or (0, 0) if (dtype := cells.dtype(tree.tensor)) in BYTES else (0, 0)
     elif isinstance(tree, Binary) and tree.op in SIGNS:
@@ -82,10 +101,22 @@ def _ends(tree: Expr, cells: Cells) -> tuple[float, float] | None:
     return (min(ends), max(ends)) if fits else None
 
 
+def _differs(tree: Expr, far: Read, cells: Cells) -> bool:
+    """Whether a value rises or falls with a cell, and saturates where that is infinite."""
+    on_the_way = [node for node in expr.walk(tree) if far in expr.reads(node) and not isinstance(node, Read)]
+    monotone = all(
+        getattr(node, "op", "") in ("+", "-") or getattr(node, "function", "") in ("min", "max") for node in on_the_way
+    )
+    rest = _ends(expr.replaced(tree, far, Number(0)), cells)
+    return monotone and rest is not None and max(map(abs, rest)) <= FAR - 2**8
+
+
 def _made(tree: Expr, cells: Cells) -> nodes.Expr:
     """Such a value, in 16 bits."""
     if (number := number_of(tree)) is not None:
         return nodes.integer(int(number))
+    if isinstance(tree, Read) and tree.tensor in cells.extremes:
+        return nodes.Call(f"opwright_s16_of_{cells.accumulate}", (cells.value(tree),))
     if isinstance(tree, Read):
         return nodes.Cast("int16_t", cells.read(tree))
     sides = [_made(one, cells) for one in expr.children(tree)]

@@ -22,6 +22,7 @@ from . import joined
 from .bounds import Bounds
 from .elements import BEGIN, END, Elements
 from .integers import expr_name
+from .kept import extremes_of_bytes
 from .values import Values
 
 
@@ -58,8 +59,9 @@ class Loops(Elements):
     def __init__(self, op: Op, row: dict[str, str], found: Staged, phase: Phase, lanes: str | None) -> None:
         super().__init__(op, row, found, phase, lanes)
         kinds = dict(symbol_kinds(op)) | {letter: Kind("int") for letter in self.program.letters}
+        extremes = extremes_of_bytes(self.program.parts, self.dtype)
         self.made_in = {
-            accumulate: Values(accumulate, kinds, self.scalar, self.element, self.dtype)
+            accumulate: Values(accumulate, kinds, self.scalar, self.element, self.dtype, extremes)
             for accumulate in (row["accumulate"], "s64")
         }
         self.wholes: dict[Expr, str] = {}  # names of integers that are the same for all of a task

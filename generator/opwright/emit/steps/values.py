@@ -7,7 +7,7 @@ data types accumulates in.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Container, Mapping, Set
 from dataclasses import dataclass, field
 
 from ...derive.algebra.slopes import minus, slope
@@ -44,6 +44,7 @@ class Values:
     integer: Callable[[expr.Expr], Expr]
     read: Callable[[Read], Expr]
     dtype: Callable[[str], str]
+    extremes: Container[str] = ()  # arrays of extremes of bytes
 
     @property
     def c_type(self) -> str:
