@@ -56,6 +56,21 @@ def test_sums_of_several_rows_have_the_bits_of_each_row_alone(isa: str, dtype: s
                 assert found.tobytes() == np.concatenate([one.reshape(-1) for one in alone]).tobytes(), (length, rows)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+def test_columns_of_many_rows_have_each_cell_once(isa: str, dtype: str) -> None:
+    """Rounds of 128 rows, and tiles of columns of which the last has some that another tile has, too."""
+    random = np.random.default_rng(len(isa) * 11 + len(dtype))
+    for rows, columns in itertools.product((127, 128, 129, 300), (3, 31, 33, 63, 64, 95, 97, 350)):
+        given = random.integers(0, 2, (rows, columns)).astype({"f64": np.float64, **DTYPES}[dtype])
+        total = given.astype(np.float64).sum(0)
+        root = np.sqrt(total.astype(np.float64 if dtype == "f64" else np.float32))
+        for threads in (1, 3):
+            found = kernels.reduce_sum(given, axes=[0], threads=threads)
+            assert (found == total.astype(given.dtype)).all(), (rows, columns)
+            found = kernels.reduce_l2(given, axes=[0], threads=threads)
+            assert (found == root.astype(given.dtype)).all(), (rows, columns)
+
+
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_a_function_of_a_row_is_summed_over_its_cells_alone(isa: str, dtype: str) -> None:
     """Rows of every length with NaN behind them, one with a NaN and one of -inf but for a cell."""

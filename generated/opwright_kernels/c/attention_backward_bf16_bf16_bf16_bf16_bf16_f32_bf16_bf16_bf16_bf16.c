@@ -1102,20 +1102,18 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_query_sum_[d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D)] = 0.0f;
                 }
-                if (key_D == 1) {
-                    for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
-                        const int64_t n_ = 256;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                for (int64_t round_ = 0; round_ < opwright_max(T, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, T);
+                    if (key_D == 1) {
+                        for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
+                            const int64_t n_ = 256;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[256];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 opwright_ahead(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_T * 2, T, n_ * 2);
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict key_row_ = key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D);
@@ -1123,138 +1121,78 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                                     tile_[i_] += same_0_ * opwright_from_bf16(key_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict key_row_ = key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(key_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
+                            const int64_t n_ = 32;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict key_row_ = key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(key_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
-                        const int64_t n_ = end_ - d;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
+                            const int64_t n_ = end_ - d;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict key_row_ = key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(key_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
-                        }
                     }
-                }
-                if (!(key_D == 1)) {
-                    for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                    if (!(key_D == 1)) {
+                        for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 opwright_bf16 key_room_[512];
                                 const opwright_bf16 *restrict key_row_ = opwright_row_bf16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, key_room_);
@@ -1262,34 +1200,19 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                                     tile_[i_] += same_0_ * opwright_from_bf16(key_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
-                        const int64_t n_ = end_ - d;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
+                            const int64_t n_ = end_ - d;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 opwright_bf16 key_room_[512];
                                 const opwright_bf16 *restrict key_row_ = opwright_row_bf16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, key_room_);
@@ -1297,19 +1220,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                                     tile_[i_] += same_0_ * opwright_from_bf16(key_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
                         }
                     }
                 }
@@ -1479,20 +1392,18 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_key_sum_[d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D)] = 0.0f;
                 }
-                if (query_D == 1) {
-                    for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
-                        const int64_t n_ = 256;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                for (int64_t round_ = 0; round_ < opwright_max(Q, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, Q);
+                    if (query_D == 1) {
+                        for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
+                            const int64_t n_ = 256;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[256];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 opwright_ahead(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_Q * 2, Q, n_ * 2);
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict query_row_ = query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D);
@@ -1500,138 +1411,78 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                                     tile_[i_] += same_0_ * opwright_from_bf16(query_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict query_row_ = query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(query_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
+                            const int64_t n_ = 32;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict query_row_ = query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(query_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
-                        const int64_t n_ = end_ - d;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
+                            const int64_t n_ = end_ - d;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict query_row_ = query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(query_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
-                        }
                     }
-                }
-                if (!(query_D == 1)) {
-                    for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                    if (!(query_D == 1)) {
+                        for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 opwright_bf16 query_room_[512];
                                 const opwright_bf16 *restrict query_row_ = opwright_row_bf16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, query_room_);
@@ -1639,34 +1490,19 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                                     tile_[i_] += same_0_ * opwright_from_bf16(query_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
-                        const int64_t n_ = end_ - d;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
+                            const int64_t n_ = end_ - d;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = opwright_from_bf16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 opwright_bf16 query_room_[512];
                                 const opwright_bf16 *restrict query_row_ = opwright_row_bf16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, query_room_);
@@ -1674,19 +1510,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                                     tile_[i_] += same_0_ * opwright_from_bf16(query_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
                         }
                     }
                 }
@@ -1856,20 +1682,18 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                 for (int64_t w = begin_; w < end_; ++w) {
                     diff_value_sum_[w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W)] = 0.0f;
                 }
-                if (diff_dst_W == 1) {
-                    for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
-                        const int64_t n_ = 256;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                for (int64_t round_ = 0; round_ < opwright_max(Q, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, Q);
+                    if (diff_dst_W == 1) {
+                        for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
+                            const int64_t n_ = 256;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[256];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 opwright_ahead(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_Q * 2, Q, n_ * 2);
                                 const float same_0_ = opwright_from_bf16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W);
@@ -1877,138 +1701,78 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                                     tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = opwright_from_bf16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
+                            const int64_t n_ = 32;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = opwright_from_bf16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
-                        const int64_t n_ = end_ - w;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
+                            const int64_t n_ = end_ - w;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = opwright_from_bf16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 const opwright_bf16 *restrict diff_dst_row_ = diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
-                        }
                     }
-                }
-                if (!(diff_dst_W == 1)) {
-                    for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                    if (!(diff_dst_W == 1)) {
+                        for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = opwright_from_bf16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 opwright_bf16 diff_dst_room_[512];
                                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, diff_dst_room_);
@@ -2016,34 +1780,19 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                                     tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < end_; w += 64) {
-                        const int64_t n_ = end_ - w;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < end_; w += 64) {
+                            const int64_t n_ = end_ - w;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = opwright_from_bf16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                                 opwright_bf16 diff_dst_room_[512];
                                 const opwright_bf16 *restrict diff_dst_row_ = opwright_row_bf16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, diff_dst_room_);
@@ -2051,19 +1800,9 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_bf16_bf16_bf16_bf16_
                                     tile_[i_] += same_0_ * opwright_from_bf16(diff_dst_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
                         }
                     }
                 }

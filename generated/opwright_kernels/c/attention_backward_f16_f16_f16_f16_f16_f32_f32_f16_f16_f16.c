@@ -1198,19 +1198,17 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_query_sum_[d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D)] = 0.0f;
                 }
-                for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
-                    const int64_t n_ = 256;
-                    float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[256];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                        some_ = opwright_min(T - round_, 128 - terms_);
-                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                for (int64_t round_ = 0; round_ < opwright_max(T, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, T);
+                    for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
+                        const int64_t n_ = 256;
+                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[256];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t t = round_; t < until_; ++t) {
                             const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
@@ -1218,34 +1216,19 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_query_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_query_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_query_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
-                    const int64_t n_ = 64;
-                    float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                        some_ = opwright_min(T - round_, 128 - terms_);
-                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                    for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t t = round_; t < until_; ++t) {
                             const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
@@ -1253,34 +1236,19 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_query_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_query_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_query_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
-                    const int64_t n_ = 32;
-                    float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                        some_ = opwright_min(T - round_, 128 - terms_);
-                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t t = round_; t < until_; ++t) {
                             const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
@@ -1288,34 +1256,19 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_query_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_query_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_query_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
-                    const int64_t n_ = end_ - d;
-                    float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                        some_ = opwright_min(T - round_, 128 - terms_);
-                        for (int64_t t = round_; t < round_ + some_; ++t) {
+                    for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
+                        const int64_t n_ = end_ - d;
+                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t t = round_; t < until_; ++t) {
                             const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_0_);
@@ -1323,19 +1276,9 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_6_d(void 
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_query_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_query_sum__row_[i_] += tile_[i_];
                         }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_query_sum__row_[i_] += tile_[i_];
                     }
                 }
             }
@@ -1482,19 +1425,17 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_key_sum_[d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D)] = 0.0f;
                 }
-                for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
-                    const int64_t n_ = 256;
-                    float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[256];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                        some_ = opwright_min(Q - round_, 128 - terms_);
-                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                for (int64_t round_ = 0; round_ < opwright_max(Q, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, Q);
+                    for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
+                        const int64_t n_ = 256;
+                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[256];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t q = round_; q < until_; ++q) {
                             const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
@@ -1502,34 +1443,19 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_key_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_key_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_key_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
-                    const int64_t n_ = 64;
-                    float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                        some_ = opwright_min(Q - round_, 128 - terms_);
-                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                    for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t q = round_; q < until_; ++q) {
                             const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
@@ -1537,34 +1463,19 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_key_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_key_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_key_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
-                    const int64_t n_ = 32;
-                    float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                        some_ = opwright_min(Q - round_, 128 - terms_);
-                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t q = round_; q < until_; ++q) {
                             const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
@@ -1572,34 +1483,19 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_key_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_key_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_key_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
-                    const int64_t n_ = end_ - d;
-                    float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                        some_ = opwright_min(Q - round_, 128 - terms_);
-                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                    for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
+                        const int64_t n_ = end_ - d;
+                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t q = round_; q < until_; ++q) {
                             const float same_0_ = opwright_from_f16(flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
@@ -1607,19 +1503,9 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_8_d(void 
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_key_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_key_sum__row_[i_] += tile_[i_];
                         }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_key_sum__row_[i_] += tile_[i_];
                     }
                 }
             }
@@ -1766,19 +1652,17 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                 for (int64_t w = begin_; w < end_; ++w) {
                     diff_value_sum_[w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W)] = 0.0f;
                 }
-                for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
-                    const int64_t n_ = 256;
-                    float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[256];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                        some_ = opwright_min(Q - round_, 128 - terms_);
-                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                for (int64_t round_ = 0; round_ < opwright_max(Q, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, Q);
+                    for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
+                        const int64_t n_ = 256;
+                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[256];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t q = round_; q < until_; ++q) {
                             const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
@@ -1786,34 +1670,19 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_value_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_value_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_value_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
-                    const int64_t n_ = 64;
-                    float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                        some_ = opwright_min(Q - round_, 128 - terms_);
-                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                    for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t q = round_; q < until_; ++q) {
                             const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
@@ -1821,34 +1690,19 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_value_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_value_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_value_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
-                    const int64_t n_ = 32;
-                    float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                        some_ = opwright_min(Q - round_, 128 - terms_);
-                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                    for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t q = round_; q < until_; ++q) {
                             const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
@@ -1856,34 +1710,19 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_value_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_value_sum__row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_value_sum__row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
-                    const int64_t n_ = end_ - w;
-                    float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                        some_ = opwright_min(Q - round_, 128 - terms_);
-                        for (int64_t q = round_; q < round_ + some_; ++q) {
+                    for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
+                        const int64_t n_ = end_ - w;
+                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t q = round_; q < until_; ++q) {
                             const float same_0_ = opwright_from_f16(share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)]);
                             float wide_0_[512];
                             opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
@@ -1891,19 +1730,9 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_10_w(void
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_value_sum__row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            diff_value_sum__row_[i_] += tile_[i_];
                         }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        diff_value_sum__row_[i_] += tile_[i_];
                     }
                 }
             }

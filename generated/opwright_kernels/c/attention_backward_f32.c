@@ -1010,20 +1010,18 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_query_sum_[d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D)] = 0.0f;
                 }
-                if (key_D == 1) {
-                    for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
-                        const int64_t n_ = 256;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                for (int64_t round_ = 0; round_ < opwright_max(T, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, T);
+                    if (key_D == 1) {
+                        for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
+                            const int64_t n_ = 256;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[256];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 opwright_ahead(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_T * 4, T, n_ * 4);
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict key_row_ = key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D);
@@ -1031,138 +1029,78 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * key_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict key_row_ = key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * key_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
+                            const int64_t n_ = 32;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict key_row_ = key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * key_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
-                        const int64_t n_ = end_ - d;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
+                            const int64_t n_ = end_ - d;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict key_row_ = key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * key_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
-                        }
                     }
-                }
-                if (!(key_D == 1)) {
-                    for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                    if (!(key_D == 1)) {
+                        for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 float key_room_[512];
                                 const float *restrict key_row_ = opwright_row_f32(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, key_room_);
@@ -1170,34 +1108,19 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * key_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
-                        const int64_t n_ = end_ - d;
-                        float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
+                            const int64_t n_ = end_ - d;
+                            float *restrict diff_query_sum__row_ = diff_query_sum_ + (d + q * D + h_row_ * (H_inner_ * (Q * D)) + h * (Q * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 float key_room_[512];
                                 const float *restrict key_row_ = opwright_row_f32(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, key_room_);
@@ -1205,19 +1128,9 @@ static void attention_backward_f32_6_d(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * key_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_query_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_query_sum__row_[i_] += tile_[i_];
                             }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_query_sum__row_[i_] += tile_[i_];
                         }
                     }
                 }
@@ -1387,20 +1300,18 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                 for (int64_t d = begin_; d < end_; ++d) {
                     diff_key_sum_[d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D)] = 0.0f;
                 }
-                if (query_D == 1) {
-                    for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
-                        const int64_t n_ = 256;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                for (int64_t round_ = 0; round_ < opwright_max(Q, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, Q);
+                    if (query_D == 1) {
+                        for (int64_t d = begin_; d < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d += 256) {
+                            const int64_t n_ = 256;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[256];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 opwright_ahead(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_Q * 4, Q, n_ * 4);
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict query_row_ = query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D);
@@ -1408,138 +1319,78 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * query_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t d = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict query_row_ = query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * query_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < begin_ + (end_ - begin_) / 32 * 32; d += 32) {
+                            const int64_t n_ = 32;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict query_row_ = query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * query_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
-                        const int64_t n_ = end_ - d;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 32 * 32; d < end_; d += 32) {
+                            const int64_t n_ = end_ - d;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict query_row_ = query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * query_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
-                        }
                     }
-                }
-                if (!(query_D == 1)) {
-                    for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                    if (!(query_D == 1)) {
+                        for (int64_t d = begin_; d < begin_ + (end_ - begin_) / 64 * 64; d += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 float query_room_[512];
                                 const float *restrict query_row_ = opwright_row_f32(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, query_room_);
@@ -1547,34 +1398,19 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * query_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
-                        const int64_t n_ = end_ - d;
-                        float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t d = begin_ + (end_ - begin_) / 64 * 64; d < end_; d += 64) {
+                            const int64_t n_ = end_ - d;
+                            float *restrict diff_key_sum__row_ = diff_key_sum_ + (d + t * D + h_row_ * (H_inner_ * (T * D)) + h * (T * D));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = flow[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 float query_room_[512];
                                 const float *restrict query_row_ = opwright_row_f32(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, query_room_);
@@ -1582,19 +1418,9 @@ static void attention_backward_f32_8_d(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * query_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_key_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_key_sum__row_[i_] += tile_[i_];
                             }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_key_sum__row_[i_] += tile_[i_];
                         }
                     }
                 }
@@ -1764,20 +1590,18 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                 for (int64_t w = begin_; w < end_; ++w) {
                     diff_value_sum_[w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W)] = 0.0f;
                 }
-                if (diff_dst_W == 1) {
-                    for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
-                        const int64_t n_ = 256;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                for (int64_t round_ = 0; round_ < opwright_max(Q, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, Q);
+                    if (diff_dst_W == 1) {
+                        for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
+                            const int64_t n_ = 256;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[256];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 opwright_ahead(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_Q * 4, Q, n_ * 4);
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict diff_dst_row_ = diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W);
@@ -1785,138 +1609,78 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * diff_dst_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict diff_dst_row_ = diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * diff_dst_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
+                            const int64_t n_ = 32;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict diff_dst_row_ = diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * diff_dst_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
-                        const int64_t n_ = end_ - w;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
+                            const int64_t n_ = end_ - w;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict diff_dst_row_ = diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * diff_dst_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
-                        }
                     }
-                }
-                if (!(diff_dst_W == 1)) {
-                    for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                    if (!(diff_dst_W == 1)) {
+                        for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 float diff_dst_room_[512];
                                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, diff_dst_room_);
@@ -1924,34 +1688,19 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * diff_dst_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < end_; w += 64) {
-                        const int64_t n_ = end_ - w;
-                        float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < Q; round_ += some_) {
-                            some_ = opwright_min(Q - round_, 128 - terms_);
-                            for (int64_t q = round_; q < round_ + some_; ++q) {
+                        for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < end_; w += 64) {
+                            const int64_t n_ = end_ - w;
+                            float *restrict diff_value_sum__row_ = diff_value_sum_ + (w + t * W + h_row_ * (H_inner_ * (T * W)) + h * (T * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t q = round_; q < until_; ++q) {
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 float diff_dst_room_[512];
                                 const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, diff_dst_room_);
@@ -1959,19 +1708,9 @@ static void attention_backward_f32_10_w(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * diff_dst_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    diff_value_sum__row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                diff_value_sum__row_[i_] += tile_[i_];
                             }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_value_sum__row_[i_] += tile_[i_];
                         }
                     }
                 }

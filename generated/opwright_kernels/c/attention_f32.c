@@ -587,305 +587,225 @@ static void attention_f32_1_q(void *context_, int64_t part_)
                         }
                     }
                 }
-                if (T == 1) {
-                    for (int64_t q = begin_; q < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q += 256) {
-                        const int64_t n_ = 256;
-                        float *restrict total_row_ = total + (q - begin_);
-                        const float none_ = opwright_zero_f32();
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t begun_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
-                                opwright_ahead(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 4, T, n_ * 4);
-                                const float *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += share_row_[i_];
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                if (!begun_) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = none_;
-                                    }
-                                }
-                                begun_ = 1;
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] += tile_[i_];
-                                }
+                {
+                    const int follow_ = end_ - begin_ < 32 && (1 == end_ - begin_ && T == 1);
+                    const int64_t most_ = follow_ ? 512 : 128;
+                    float behind_[64];
+                    for (int64_t round_ = 0; round_ < opwright_max(T, 1); round_ += most_) {
+                        const int64_t until_ = opwright_min(round_ + most_, T);
+                        const int begun_ = round_ > 0;
+                        const int last_ = until_ == T;
+                        if (T == 1) {
+                            for (int64_t q = begin_; q < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q += 256) {
+                                const int64_t n_ = 256;
+                                float *restrict total_row_ = total + (q - begin_);
+                                const float none_ = opwright_zero_f32();
+                                float tile_[256];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = none_;
                                 }
-                                terms_ = 0;
-                            }
-                        }
-                        if (begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += total_row_[i_];
-                            }
-                        }
-                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
-                        }
-                    }
-                    for (int64_t q = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict total_row_ = total + (q - begin_);
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t begun_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
-                                const float *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += share_row_[i_];
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                if (!begun_) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = none_;
-                                    }
-                                }
-                                begun_ = 1;
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                        if (begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += total_row_[i_];
-                            }
-                        }
-                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
-                        }
-                    }
-                    for (int64_t q = begin_ + (end_ - begin_) / 64 * 64; q < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q += 32) {
-                        q = opwright_min(q, end_ - 32);
-                        const int64_t n_ = 32;
-                        float *restrict total_row_ = total + (q - begin_);
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t begun_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
-                                const float *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += share_row_[i_];
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                if (!begun_) {
-                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = none_;
-                                    }
-                                }
-                                begun_ = 1;
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
-                            }
-                        }
-                        if (begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += total_row_[i_];
-                            }
-                        }
-                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
-                        }
-                    }
-                    for (int64_t q = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q < end_; q += 32) {
-                        const int64_t n_ = end_ - q;
-                        const int follow_ = 1 == n_ && T == 1;
-                        float *restrict total_row_ = total + (q - begin_);
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t begun_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, (follow_ ? 512 : 128) - terms_);
-                            if (follow_ && some_ >= 16) {
-                                const int64_t width_ = opwright_doubled(n_, opwright_min(128, some_ * n_ / 2));
-                                float folded_0_[128];
-                                for (int64_t i_ = 0; i_ < 128; ++i_) {
-                                    folded_0_[i_] = 0.0f;
-                                }
-                                for (int64_t from_ = 0; from_ < some_ * n_; from_ += width_) {
-                                    const int64_t piece_ = opwright_min(width_, some_ * n_ - from_);
-                                    const float *restrict share_row_ = share + (round_ + (q + from_) * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
-                                    for (int64_t i_ = 0; i_ < piece_; ++i_) {
-                                        folded_0_[i_] += share_row_[i_];
-                                    }
-                                }
-                                opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
-                            }
-                            if (!(follow_ && some_ >= 16)) {
-                                for (int64_t t = round_; t < round_ + some_; ++t) {
+                                for (int64_t t = round_; t < until_; ++t) {
+                                    opwright_ahead(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), 4, T, n_ * 4);
                                     const float *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
                                         tile_[i_] += share_row_[i_];
                                     }
                                 }
-                            }
-                            terms_ += some_;
-                            if (terms_ == (follow_ ? 512 : 128)) {
-                                if (!begun_) {
+                                if (begun_) {
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = none_;
+                                        tile_[i_] += total_row_[i_];
                                     }
                                 }
-                                begun_ = 1;
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] += tile_[i_];
+                                if (!last_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = tile_[i_];
+                                    }
                                 }
+                                if (last_) {
+                                    float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                                    }
+                                }
+                            }
+                            for (int64_t q = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
+                                const int64_t n_ = 64;
+                                float *restrict total_row_ = total + (q - begin_);
+                                const float none_ = opwright_zero_f32();
+                                float tile_[64];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = none_;
                                 }
-                                terms_ = 0;
-                            }
-                        }
-                        if (begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += total_row_[i_];
-                            }
-                        }
-                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
-                        }
-                    }
-                }
-                if (!(T == 1)) {
-                    for (int64_t q = begin_; q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict total_row_ = total + (q - begin_);
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t begun_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
-                                float share_room_[512];
-                                const float *restrict share_row_ = opwright_row_f32(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, share_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += share_row_[i_];
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                if (!begun_) {
+                                for (int64_t t = round_; t < until_; ++t) {
+                                    const float *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = none_;
+                                        tile_[i_] += share_row_[i_];
                                     }
                                 }
-                                begun_ = 1;
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] += tile_[i_];
+                                if (begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += total_row_[i_];
+                                    }
                                 }
+                                if (!last_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = tile_[i_];
+                                    }
+                                }
+                                if (last_) {
+                                    float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                                    }
+                                }
+                            }
+                            for (int64_t q = begin_ + (end_ - begin_) / 64 * 64; q < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q += 32) {
+                                float *restrict carried_ = behind_ + (q - (begin_ + (end_ - begin_) / 64 * 64));
+                                q = opwright_min(q, end_ - 32);
+                                const int64_t n_ = 32;
+                                float *restrict total_row_ = total + (q - begin_);
+                                const float none_ = opwright_zero_f32();
+                                float tile_[32];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = none_;
                                 }
-                                terms_ = 0;
-                            }
-                        }
-                        if (begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += total_row_[i_];
-                            }
-                        }
-                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
-                        }
-                    }
-                    for (int64_t q = begin_ + (end_ - begin_) / 64 * 64; q < end_; q += 64) {
-                        const int64_t n_ = end_ - q;
-                        float *restrict total_row_ = total + (q - begin_);
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t begun_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
-                                float share_room_[512];
-                                const float *restrict share_row_ = opwright_row_f32(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, share_room_);
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] += share_row_[i_];
-                                }
-                            }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                if (!begun_) {
+                                for (int64_t t = round_; t < until_; ++t) {
+                                    const float *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
                                     for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                        total_row_[i_] = none_;
+                                        tile_[i_] += share_row_[i_];
                                     }
                                 }
-                                begun_ = 1;
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] += tile_[i_];
+                                if (begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += carried_[i_];
+                                    }
                                 }
+                                if (!last_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        carried_[i_] = tile_[i_];
+                                    }
+                                }
+                                if (last_) {
+                                    float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                                    }
+                                }
+                            }
+                            for (int64_t q = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); q < end_; q += 32) {
+                                const int64_t n_ = end_ - q;
+                                float *restrict total_row_ = total + (q - begin_);
+                                const float none_ = opwright_zero_f32();
+                                float tile_[32];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] = none_;
                                 }
-                                terms_ = 0;
+                                if (follow_ && until_ - round_ >= 16) {
+                                    const int64_t width_ = opwright_doubled(n_, opwright_min(128, (until_ - round_) * n_ / 2));
+                                    float folded_0_[128];
+                                    for (int64_t i_ = 0; i_ < 128; ++i_) {
+                                        folded_0_[i_] = 0.0f;
+                                    }
+                                    for (int64_t from_ = 0; from_ < (until_ - round_) * n_; from_ += width_) {
+                                        const int64_t piece_ = opwright_min(width_, (until_ - round_) * n_ - from_);
+                                        const float *restrict share_row_ = share + (round_ + (q + from_) * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                                        for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                            folded_0_[i_] += share_row_[i_];
+                                        }
+                                    }
+                                    opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
+                                }
+                                if (!(follow_ && until_ - round_ >= 16)) {
+                                    for (int64_t t = round_; t < until_; ++t) {
+                                        const float *restrict share_row_ = share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T));
+                                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                            tile_[i_] += share_row_[i_];
+                                        }
+                                    }
+                                }
+                                if (begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += total_row_[i_];
+                                    }
+                                }
+                                if (!last_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = tile_[i_];
+                                    }
+                                }
+                                if (last_) {
+                                    float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                                    }
+                                }
                             }
                         }
-                        if (begun_) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += total_row_[i_];
+                        if (!(T == 1)) {
+                            for (int64_t q = begin_; q < begin_ + (end_ - begin_) / 64 * 64; q += 64) {
+                                const int64_t n_ = 64;
+                                float *restrict total_row_ = total + (q - begin_);
+                                const float none_ = opwright_zero_f32();
+                                float tile_[64];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = none_;
+                                }
+                                for (int64_t t = round_; t < until_; ++t) {
+                                    float share_room_[512];
+                                    const float *restrict share_row_ = opwright_row_f32(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, share_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += share_row_[i_];
+                                    }
+                                }
+                                if (begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += total_row_[i_];
+                                    }
+                                }
+                                if (!last_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = tile_[i_];
+                                    }
+                                }
+                                if (last_) {
+                                    float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                                    }
+                                }
                             }
-                        }
-                        float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                            for (int64_t q = begin_ + (end_ - begin_) / 64 * 64; q < end_; q += 64) {
+                                const int64_t n_ = end_ - q;
+                                float *restrict total_row_ = total + (q - begin_);
+                                const float none_ = opwright_zero_f32();
+                                float tile_[64];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] = none_;
+                                }
+                                for (int64_t t = round_; t < until_; ++t) {
+                                    float share_room_[512];
+                                    const float *restrict share_row_ = opwright_row_f32(share + (t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), T, n_, share_room_);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += share_row_[i_];
+                                    }
+                                }
+                                if (begun_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        tile_[i_] += total_row_[i_];
+                                    }
+                                }
+                                if (!last_) {
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        total_row_[i_] = tile_[i_];
+                                    }
+                                }
+                                if (last_) {
+                                    float *restrict weight_row_ = weight + (q + h_row_ * (H_inner_ * Q) + h * Q);
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        weight_row_[i_] = tile_[i_] > 0.0f ? tile_[i_] : 1.0f;
+                                    }
+                                }
+                            }
                         }
                     }
                 }
@@ -953,20 +873,18 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                 for (int64_t w = begin_; w < end_; ++w) {
                     sums[w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W)] = 0.0f;
                 }
-                if (value_W == 1) {
-                    for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
-                        const int64_t n_ = 256;
-                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                for (int64_t round_ = 0; round_ < opwright_max(T, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, T);
+                    if (value_W == 1) {
+                        for (int64_t w = begin_; w < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w += 256) {
+                            const int64_t n_ = 256;
+                            float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[256];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 opwright_ahead(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_T * 4, T, n_ * 4);
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict value_row_ = value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W);
@@ -974,138 +892,78 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * value_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t w = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict value_row_ = value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * value_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < begin_ + (end_ - begin_) / 32 * 32; w += 32) {
+                            const int64_t n_ = 32;
+                            float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict value_row_ = value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * value_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
-                        const int64_t n_ = end_ - w;
-                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t w = begin_ + (end_ - begin_) / 32 * 32; w < end_; w += 32) {
+                            const int64_t n_ = end_ - w;
+                            float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 const float *restrict value_row_ = value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * value_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
                     }
-                }
-                if (!(value_W == 1)) {
-                    for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                    if (!(value_W == 1)) {
+                        for (int64_t w = begin_; w < begin_ + (end_ - begin_) / 64 * 64; w += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 float value_room_[512];
                                 const float *restrict value_row_ = opwright_row_f32(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, value_room_);
@@ -1113,34 +971,19 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * value_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < end_; w += 64) {
-                        const int64_t n_ = end_ - w;
-                        float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < T; round_ += some_) {
-                            some_ = opwright_min(T - round_, 128 - terms_);
-                            for (int64_t t = round_; t < round_ + some_; ++t) {
+                        for (int64_t w = begin_ + (end_ - begin_) / 64 * 64; w < end_; w += 64) {
+                            const int64_t n_ = end_ - w;
+                            float *restrict sums_row_ = sums + (w + q * W + h_row_ * (H_inner_ * (Q * W)) + h * (Q * W));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t t = round_; t < until_; ++t) {
                                 const float same_0_ = share[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)];
                                 float value_room_[512];
                                 const float *restrict value_row_ = opwright_row_f32(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, value_room_);
@@ -1148,19 +991,9 @@ static void attention_f32_2_w(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * value_row_[i_];
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
                         }
                     }
                 }

@@ -118,6 +118,11 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
     const int64_t S_w_ = sizes_->S[2];
     const int64_t PB_w_ = sizes_->PB[2];
     const int64_t I_w_ = sizes_->I[2];
+    const int64_t src_N = sizes_->src_N;
+    const int64_t src_C = sizes_->src_C;
+    const int64_t src_X_d_ = sizes_->src_X[0];
+    const int64_t src_X_h_ = sizes_->src_X[1];
+    const int64_t src_X_w_ = sizes_->src_X[2];
     const int64_t dst_N = sizes_->dst_N;
     const int64_t dst_C = sizes_->dst_C;
     const int64_t dst_X_d_ = sizes_->dst_X[0];
@@ -126,11 +131,6 @@ static void avg_pool_bf16_1_c(void *context_, int64_t part_)
     const int64_t O_w_ = sizes_->O[2];
     const int64_t O_h_ = sizes_->O[1];
     const int64_t exclude_pad_word_ = sizes_->word_exclude_pad;
-    const int64_t src_N = sizes_->src_N;
-    const int64_t src_C = sizes_->src_C;
-    const int64_t src_X_d_ = sizes_->src_X[0];
-    const int64_t src_X_h_ = sizes_->src_X[1];
-    const int64_t src_X_w_ = sizes_->src_X[2];
     const int64_t N = sizes_->N;
     const int64_t C = sizes_->C;
     const int64_t O_d_ = sizes_->O[0];

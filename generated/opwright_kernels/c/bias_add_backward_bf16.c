@@ -152,11 +152,11 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
     const int64_t N = sizes_->N;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t diff_bias_C = sizes_->diff_bias_C;
     const int64_t diff_dst_N = sizes_->diff_dst_N;
     const int64_t diff_dst_C = sizes_->diff_dst_C;
     opwright_walk diff_dst_X_x_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_X_step_ = sizes_->diff_dst_X[sizes_->X_rank - 1];
+    const int64_t diff_bias_C = sizes_->diff_bias_C;
     const int64_t C = sizes_->C;
     const int64_t block_ = opwright_block(C, 1, parts_, diff_bias_C == 1 && diff_dst_C == 1 ? 4096 : opwright_apart(diff_bias_C, diff_dst_C));
     const int64_t blocks_ = opwright_ceil_div(C, block_);

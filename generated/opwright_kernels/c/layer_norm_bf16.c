@@ -234,11 +234,11 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
     float *const shared_0_ = (float *)(void *)(call_->scratch_ + sizes_->shared_0__at + part_ * sizes_->task_bytes_);
     const int64_t C_rows_ = opwright_rows(sizes_->C_rank, sizes_->C_extents);
     const int64_t C_inner_ = sizes_->C_extents[sizes_->C_rank - 1];
-    const int64_t C_cells_ = C_rows_ * C_inner_;
     opwright_walk src_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_B_step_ = sizes_->src_B[sizes_->B_rank - 1];
     opwright_walk src_C_c_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_step_ = sizes_->src_C[sizes_->C_rank - 1];
+    const int64_t C_cells_ = C_rows_ * C_inner_;
     const double epsilon = sizes_->epsilon;
     opwright_walk dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t dst_B_step_ = sizes_->dst_B[sizes_->B_rank - 1];

@@ -192,318 +192,237 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                     }
                 }
             }
-            if (src_A_step_ == 1) {
-                for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
-                    const int64_t n_ = 256;
-                    float *restrict total_row_ = total + (a - begin_);
-                    const float none_ = opwright_zero_f32();
-                    float tile_[256];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t begun_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < C; round_ += some_) {
-                        some_ = opwright_min(C - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C * 2, C, n_ * 2);
-                            const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
-                            opwright_fetch(src_row_ + n_, n_ * 2);
-                            const float *restrict peak_row_ = peak + (a - begin_);
-                            float made_0_[512];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
-                            }
-                            opwright_exp_row_f32(made_0_, made_0_, n_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += made_0_[i_];
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            if (!begun_) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = none_;
-                                }
-                            }
-                            begun_ = 1;
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
-                            }
+            {
+                float behind_[64];
+                for (int64_t round_ = 0; round_ < opwright_max(C, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, C);
+                    const int begun_ = round_ > 0;
+                    const int last_ = until_ == C;
+                    if (src_A_step_ == 1) {
+                        for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
+                            const int64_t n_ = 256;
+                            float *restrict total_row_ = total + (a - begin_);
+                            const float none_ = opwright_zero_f32();
+                            float tile_[256];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = none_;
                             }
-                            terms_ = 0;
-                        }
-                    }
-                    if (begun_) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += total_row_[i_];
-                        }
-                    }
-                    float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    opwright_log_row_f32(shared_0__row_, tile_, n_);
-                }
-                for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
-                    const int64_t n_ = 64;
-                    float *restrict total_row_ = total + (a - begin_);
-                    const float none_ = opwright_zero_f32();
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t begun_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < C; round_ += some_) {
-                        some_ = opwright_min(C - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
-                            opwright_fetch(src_row_ + n_, n_ * 2);
-                            const float *restrict peak_row_ = peak + (a - begin_);
-                            float made_0_[512];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
-                            }
-                            opwright_exp_row_f32(made_0_, made_0_, n_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += made_0_[i_];
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            if (!begun_) {
+                            for (int64_t c = round_; c < until_; ++c) {
+                                opwright_ahead(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C * 2, C, n_ * 2);
+                                const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
+                                opwright_fetch(src_row_ + n_, n_ * 2);
+                                const float *restrict peak_row_ = peak + (a - begin_);
+                                float made_0_[512];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = none_;
+                                    made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
+                                }
+                                opwright_exp_row_f32(made_0_, made_0_, n_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += made_0_[i_];
                                 }
                             }
-                            begun_ = 1;
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
+                            if (begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += total_row_[i_];
+                                }
                             }
+                            if (!last_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = tile_[i_];
+                                }
+                            }
+                            if (last_) {
+                                float *restrict shared_0__row_ = shared_0_ + (a - begin_);
+                                opwright_log_row_f32(shared_0__row_, tile_, n_);
+                            }
+                        }
+                        for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict total_row_ = total + (a - begin_);
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = none_;
                             }
-                            terms_ = 0;
-                        }
-                    }
-                    if (begun_) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += total_row_[i_];
-                        }
-                    }
-                    float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    opwright_log_row_f32(shared_0__row_, tile_, n_);
-                }
-                for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); a += 32) {
-                    a = opwright_min(a, end_ - 32);
-                    const int64_t n_ = 32;
-                    float *restrict total_row_ = total + (a - begin_);
-                    const float none_ = opwright_zero_f32();
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t begun_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < C; round_ += some_) {
-                        some_ = opwright_min(C - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
-                            opwright_fetch(src_row_ + n_, n_ * 2);
-                            const float *restrict peak_row_ = peak + (a - begin_);
-                            float made_0_[512];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
-                            }
-                            opwright_exp_row_f32(made_0_, made_0_, n_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += made_0_[i_];
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            if (!begun_) {
+                            for (int64_t c = round_; c < until_; ++c) {
+                                const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
+                                opwright_fetch(src_row_ + n_, n_ * 2);
+                                const float *restrict peak_row_ = peak + (a - begin_);
+                                float made_0_[512];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = none_;
+                                    made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
+                                }
+                                opwright_exp_row_f32(made_0_, made_0_, n_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += made_0_[i_];
                                 }
                             }
-                            begun_ = 1;
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
+                            if (begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += total_row_[i_];
+                                }
                             }
+                            if (!last_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = tile_[i_];
+                                }
+                            }
+                            if (last_) {
+                                float *restrict shared_0__row_ = shared_0_ + (a - begin_);
+                                opwright_log_row_f32(shared_0__row_, tile_, n_);
+                            }
+                        }
+                        for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); a += 32) {
+                            float *restrict carried_ = behind_ + (a - (begin_ + (end_ - begin_) / 64 * 64));
+                            a = opwright_min(a, end_ - 32);
+                            const int64_t n_ = 32;
+                            float *restrict total_row_ = total + (a - begin_);
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = none_;
                             }
-                            terms_ = 0;
-                        }
-                    }
-                    if (begun_) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += total_row_[i_];
-                        }
-                    }
-                    float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    opwright_log_row_f32(shared_0__row_, tile_, n_);
-                }
-                for (int64_t a = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); a < end_; a += 32) {
-                    const int64_t n_ = end_ - a;
-                    float *restrict total_row_ = total + (a - begin_);
-                    const float none_ = opwright_zero_f32();
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t begun_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < C; round_ += some_) {
-                        some_ = opwright_min(C - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
-                            opwright_fetch(src_row_ + n_, n_ * 2);
-                            const float *restrict peak_row_ = peak + (a - begin_);
-                            float made_0_[512];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
-                            }
-                            opwright_exp_row_f32(made_0_, made_0_, n_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += made_0_[i_];
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            if (!begun_) {
+                            for (int64_t c = round_; c < until_; ++c) {
+                                const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
+                                opwright_fetch(src_row_ + n_, n_ * 2);
+                                const float *restrict peak_row_ = peak + (a - begin_);
+                                float made_0_[512];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = none_;
+                                    made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
+                                }
+                                opwright_exp_row_f32(made_0_, made_0_, n_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += made_0_[i_];
                                 }
                             }
-                            begun_ = 1;
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
+                            if (begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += carried_[i_];
+                                }
                             }
+                            if (!last_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    carried_[i_] = tile_[i_];
+                                }
+                            }
+                            if (last_) {
+                                float *restrict shared_0__row_ = shared_0_ + (a - begin_);
+                                opwright_log_row_f32(shared_0__row_, tile_, n_);
+                            }
+                        }
+                        for (int64_t a = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); a < end_; a += 32) {
+                            const int64_t n_ = end_ - a;
+                            float *restrict total_row_ = total + (a - begin_);
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = none_;
                             }
-                            terms_ = 0;
-                        }
-                    }
-                    if (begun_) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += total_row_[i_];
-                        }
-                    }
-                    float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    opwright_log_row_f32(shared_0__row_, tile_, n_);
-                }
-            }
-            if (!(src_A_step_ == 1)) {
-                for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
-                    const int64_t n_ = 64;
-                    float *restrict total_row_ = total + (a - begin_);
-                    const float none_ = opwright_zero_f32();
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t begun_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < C; round_ += some_) {
-                        some_ = opwright_min(C - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                            opwright_fetch(src_row_ + n_, n_ * 2);
-                            const float *restrict peak_row_ = peak + (a - begin_);
-                            float made_0_[512];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
-                            }
-                            opwright_exp_row_f32(made_0_, made_0_, n_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += made_0_[i_];
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            if (!begun_) {
+                            for (int64_t c = round_; c < until_; ++c) {
+                                const opwright_bf16 *restrict src_row_ = src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_);
+                                opwright_fetch(src_row_ + n_, n_ * 2);
+                                const float *restrict peak_row_ = peak + (a - begin_);
+                                float made_0_[512];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = none_;
+                                    made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
+                                }
+                                opwright_exp_row_f32(made_0_, made_0_, n_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += made_0_[i_];
                                 }
                             }
-                            begun_ = 1;
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
+                            if (begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += total_row_[i_];
+                                }
                             }
+                            if (!last_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = tile_[i_];
+                                }
+                            }
+                            if (last_) {
+                                float *restrict shared_0__row_ = shared_0_ + (a - begin_);
+                                opwright_log_row_f32(shared_0__row_, tile_, n_);
+                            }
+                        }
+                    }
+                    if (!(src_A_step_ == 1)) {
+                        for (int64_t a = begin_; a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict total_row_ = total + (a - begin_);
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = none_;
                             }
-                            terms_ = 0;
-                        }
-                    }
-                    if (begun_) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += total_row_[i_];
-                        }
-                    }
-                    float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    opwright_log_row_f32(shared_0__row_, tile_, n_);
-                }
-                for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < end_; a += 64) {
-                    const int64_t n_ = end_ - a;
-                    float *restrict total_row_ = total + (a - begin_);
-                    const float none_ = opwright_zero_f32();
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t begun_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < C; round_ += some_) {
-                        some_ = opwright_min(C - round_, 128 - terms_);
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
-                            opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
-                            opwright_fetch(src_row_ + n_, n_ * 2);
-                            const float *restrict peak_row_ = peak + (a - begin_);
-                            float made_0_[512];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
-                            }
-                            opwright_exp_row_f32(made_0_, made_0_, n_);
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] += made_0_[i_];
-                            }
-                        }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            if (!begun_) {
+                            for (int64_t c = round_; c < until_; ++c) {
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                                opwright_fetch(src_row_ + n_, n_ * 2);
+                                const float *restrict peak_row_ = peak + (a - begin_);
+                                float made_0_[512];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    total_row_[i_] = none_;
+                                    made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
+                                }
+                                opwright_exp_row_f32(made_0_, made_0_, n_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += made_0_[i_];
                                 }
                             }
-                            begun_ = 1;
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                total_row_[i_] += tile_[i_];
+                            if (begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += total_row_[i_];
+                                }
                             }
+                            if (!last_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = tile_[i_];
+                                }
+                            }
+                            if (last_) {
+                                float *restrict shared_0__row_ = shared_0_ + (a - begin_);
+                                opwright_log_row_f32(shared_0__row_, tile_, n_);
+                            }
+                        }
+                        for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < end_; a += 64) {
+                            const int64_t n_ = end_ - a;
+                            float *restrict total_row_ = total + (a - begin_);
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] = none_;
                             }
-                            terms_ = 0;
+                            for (int64_t c = round_; c < until_; ++c) {
+                                opwright_bf16 src_room_[512];
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_A_step_, n_, src_room_);
+                                opwright_fetch(src_row_ + n_, n_ * 2);
+                                const float *restrict peak_row_ = peak + (a - begin_);
+                                float made_0_[512];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    made_0_[i_] = opwright_from_bf16(src_row_[i_]) - peak_row_[i_];
+                                }
+                                opwright_exp_row_f32(made_0_, made_0_, n_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += made_0_[i_];
+                                }
+                            }
+                            if (begun_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += total_row_[i_];
+                                }
+                            }
+                            if (!last_) {
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    total_row_[i_] = tile_[i_];
+                                }
+                            }
+                            if (last_) {
+                                float *restrict shared_0__row_ = shared_0_ + (a - begin_);
+                                opwright_log_row_f32(shared_0__row_, tile_, n_);
+                            }
                         }
                     }
-                    if (begun_) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += total_row_[i_];
-                        }
-                    }
-                    float *restrict shared_0__row_ = shared_0_ + (a - begin_);
-                    opwright_log_row_f32(shared_0__row_, tile_, n_);
                 }
             }
             for (int64_t c = 0; c < C; ++c) {

@@ -223,20 +223,18 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                 for (int64_t n = begin_; n < end_; ++n) {
                     sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
                 }
-                if (weights_N == 1) {
-                    for (int64_t n = begin_; n < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n += 256) {
-                        const int64_t n_ = 256;
-                        float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[256];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < K; round_ += some_) {
-                            some_ = opwright_min(K - round_, 128 - terms_);
-                            for (int64_t k = round_; k < round_ + some_; ++k) {
+                for (int64_t round_ = 0; round_ < opwright_max(K, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, K);
+                    if (weights_N == 1) {
+                        for (int64_t n = begin_; n < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n += 256) {
+                            const int64_t n_ = 256;
+                            float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[256];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t k = round_; k < until_; ++k) {
                                 opwright_ahead(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K * 2, K, n_ * 2);
                                 const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                                 const opwright_bf16 *restrict weights_row_ = weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N);
@@ -244,138 +242,78 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t n = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < K; round_ += some_) {
-                            some_ = opwright_min(K - round_, 128 - terms_);
-                            for (int64_t k = round_; k < round_ + some_; ++k) {
+                        for (int64_t n = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t k = round_; k < until_; ++k) {
                                 const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                                 const opwright_bf16 *restrict weights_row_ = weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < begin_ + (end_ - begin_) / 32 * 32; n += 32) {
-                        const int64_t n_ = 32;
-                        float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < K; round_ += some_) {
-                            some_ = opwright_min(K - round_, 128 - terms_);
-                            for (int64_t k = round_; k < round_ + some_; ++k) {
+                        for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < begin_ + (end_ - begin_) / 32 * 32; n += 32) {
+                            const int64_t n_ = 32;
+                            float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t k = round_; k < until_; ++k) {
                                 const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                                 const opwright_bf16 *restrict weights_row_ = weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t n = begin_ + (end_ - begin_) / 32 * 32; n < end_; n += 32) {
-                        const int64_t n_ = end_ - n;
-                        float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[32];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < K; round_ += some_) {
-                            some_ = opwright_min(K - round_, 128 - terms_);
-                            for (int64_t k = round_; k < round_ + some_; ++k) {
+                        for (int64_t n = begin_ + (end_ - begin_) / 32 * 32; n < end_; n += 32) {
+                            const int64_t n_ = end_ - n;
+                            float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[32];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t k = round_; k < until_; ++k) {
                                 const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                                 const opwright_bf16 *restrict weights_row_ = weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N);
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {
                                     tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
                     }
-                }
-                if (!(weights_N == 1)) {
-                    for (int64_t n = begin_; n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
-                        const int64_t n_ = 64;
-                        float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < K; round_ += some_) {
-                            some_ = opwright_min(K - round_, 128 - terms_);
-                            for (int64_t k = round_; k < round_ + some_; ++k) {
+                    if (!(weights_N == 1)) {
+                        for (int64_t n = begin_; n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
+                            const int64_t n_ = 64;
+                            float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t k = round_; k < until_; ++k) {
                                 const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                                 opwright_bf16 weights_room_[512];
                                 const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
@@ -383,34 +321,19 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
                         }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
-                        }
-                    }
-                    for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < end_; n += 64) {
-                        const int64_t n_ = end_ - n;
-                        float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                        const float none_ = opwright_zero_f32();
-                        float tile_[64];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        int64_t terms_ = 0;
-                        int64_t some_ = 0;
-                        for (int64_t round_ = 0; round_ < K; round_ += some_) {
-                            some_ = opwright_min(K - round_, 128 - terms_);
-                            for (int64_t k = round_; k < round_ + some_; ++k) {
+                        for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < end_; n += 64) {
+                            const int64_t n_ = end_ - n;
+                            float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                            const float none_ = opwright_zero_f32();
+                            float tile_[64];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] = none_;
+                            }
+                            for (int64_t k = round_; k < until_; ++k) {
                                 const float same_0_ = opwright_from_bf16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                                 opwright_bf16 weights_room_[512];
                                 const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, weights_room_);
@@ -418,19 +341,9 @@ static void mat_mul_bf16_0_n(void *context_, int64_t part_)
                                     tile_[i_] += same_0_ * opwright_from_bf16(weights_row_[i_]);
                                 }
                             }
-                            terms_ += some_;
-                            if (terms_ == 128) {
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    sums_row_[i_] += tile_[i_];
-                                }
-                                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                    tile_[i_] = none_;
-                                }
-                                terms_ = 0;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                sums_row_[i_] += tile_[i_];
                             }
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            sums_row_[i_] += tile_[i_];
                         }
                     }
                 }

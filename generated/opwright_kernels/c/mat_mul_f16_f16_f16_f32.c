@@ -223,19 +223,17 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                 for (int64_t n = begin_; n < end_; ++n) {
                     sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
                 }
-                for (int64_t n = begin_; n < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n += 256) {
-                    const int64_t n_ = 256;
-                    float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[256];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < K; round_ += some_) {
-                        some_ = opwright_min(K - round_, 128 - terms_);
-                        for (int64_t k = round_; k < round_ + some_; ++k) {
+                for (int64_t round_ = 0; round_ < opwright_max(K, 1); round_ += 128) {
+                    const int64_t until_ = opwright_min(round_ + 128, K);
+                    for (int64_t n = begin_; n < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n += 256) {
+                        const int64_t n_ = 256;
+                        float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[256];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t k = round_; k < until_; ++k) {
                             const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                             float wide_0_[512];
                             opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
@@ -243,34 +241,19 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                sums_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        sums_row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t n = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
-                    const int64_t n_ = 64;
-                    float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[64];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < K; round_ += some_) {
-                        some_ = opwright_min(K - round_, 128 - terms_);
-                        for (int64_t k = round_; k < round_ + some_; ++k) {
+                    for (int64_t n = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); n < begin_ + (end_ - begin_) / 64 * 64; n += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[64];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t k = round_; k < until_; ++k) {
                             const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                             float wide_0_[512];
                             opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
@@ -278,34 +261,19 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                sums_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        sums_row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < begin_ + (end_ - begin_) / 32 * 32; n += 32) {
-                    const int64_t n_ = 32;
-                    float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < K; round_ += some_) {
-                        some_ = opwright_min(K - round_, 128 - terms_);
-                        for (int64_t k = round_; k < round_ + some_; ++k) {
+                    for (int64_t n = begin_ + (end_ - begin_) / 64 * 64; n < begin_ + (end_ - begin_) / 32 * 32; n += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t k = round_; k < until_; ++k) {
                             const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                             float wide_0_[512];
                             opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
@@ -313,34 +281,19 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                sums_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
                         }
                     }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        sums_row_[i_] += tile_[i_];
-                    }
-                }
-                for (int64_t n = begin_ + (end_ - begin_) / 32 * 32; n < end_; n += 32) {
-                    const int64_t n_ = end_ - n;
-                    float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
-                    const float none_ = opwright_zero_f32();
-                    float tile_[32];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        tile_[i_] = none_;
-                    }
-                    int64_t terms_ = 0;
-                    int64_t some_ = 0;
-                    for (int64_t round_ = 0; round_ < K; round_ += some_) {
-                        some_ = opwright_min(K - round_, 128 - terms_);
-                        for (int64_t k = round_; k < round_ + some_; ++k) {
+                    for (int64_t n = begin_ + (end_ - begin_) / 32 * 32; n < end_; n += 32) {
+                        const int64_t n_ = end_ - n;
+                        float *restrict sums_row_ = sums + (n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N));
+                        const float none_ = opwright_zero_f32();
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t k = round_; k < until_; ++k) {
                             const float same_0_ = opwright_from_f16(src[src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K]);
                             float wide_0_[512];
                             opwright_from_row_f16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_N, n_, wide_0_);
@@ -348,19 +301,9 @@ static void mat_mul_f16_f16_f16_f32_0_n(void *context_, int64_t part_)
                                 tile_[i_] += same_0_ * wide_0_[i_];
                             }
                         }
-                        terms_ += some_;
-                        if (terms_ == 128) {
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                sums_row_[i_] += tile_[i_];
-                            }
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                tile_[i_] = none_;
-                            }
-                            terms_ = 0;
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            sums_row_[i_] += tile_[i_];
                         }
-                    }
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        sums_row_[i_] += tile_[i_];
                     }
                 }
             }

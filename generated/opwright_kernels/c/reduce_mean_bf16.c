@@ -206,13 +206,13 @@ static void reduce_mean_bf16_0_k(void *context_, int64_t part_)
     float *const total = (float *)(void *)(call_->scratch_ + sizes_->total_at + part_ * sizes_->task_bytes_);
     const int64_t R_rows_ = opwright_rows(sizes_->R_rank, sizes_->R_extents);
     const int64_t R_inner_ = sizes_->R_extents[sizes_->R_rank - 1];
-    opwright_walk dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
-    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
-    const int64_t R_cells_ = R_rows_ * R_inner_;
     opwright_walk src_K_k_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_K_step_ = sizes_->src_K[sizes_->K_rank - 1];
     opwright_walk src_R_r_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_R_step_ = sizes_->src_R[sizes_->R_rank - 1];
+    opwright_walk dst_K_k_at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t dst_K_step_ = sizes_->dst_K[sizes_->K_rank - 1];
+    const int64_t R_cells_ = R_rows_ * R_inner_;
     const int64_t K_rows_ = opwright_rows(sizes_->K_rank, sizes_->K_extents);
     const int64_t K_inner_ = sizes_->K_extents[sizes_->K_rank - 1];
     const int64_t block_ = opwright_block(K_inner_, K_rows_, parts_, dst_K_step_ == 1 && src_K_step_ == 1 ? 4096 : opwright_apart(dst_K_step_, src_K_step_));
@@ -223,8 +223,8 @@ static void reduce_mean_bf16_0_k(void *context_, int64_t part_)
         const int64_t k_row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, K_inner_);
-        const int64_t dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
         const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
+        const int64_t dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
         if (src_K_step_ == 1) {
             for (int64_t k = begin_; k < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k += 256) {
                 const int64_t n_ = 256;

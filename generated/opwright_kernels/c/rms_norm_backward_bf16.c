@@ -1146,8 +1146,6 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
     const int64_t B_inner_ = sizes_->B_extents[sizes_->B_rank - 1];
     const int64_t C_p1__rows_ = opwright_rows(sizes_->C_p1__rank, sizes_->C_p1__extents);
     const int64_t C_p1__inner_ = sizes_->C_p1__extents[sizes_->C_p1__rank - 1];
-    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
-    const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     opwright_walk diff_dst_B_b_at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t diff_dst_B_step_ = sizes_->diff_dst_B[sizes_->B_rank - 1];
     opwright_walk diff_dst_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
@@ -1160,6 +1158,8 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
     const int64_t src_C_p0__step_ = sizes_->src_C_p0_[sizes_->C_p0__rank - 1];
     opwright_walk src_C_p1__c_p1__at_walk_ = OPWRIGHT_NO_ROW;
     const int64_t src_C_p1__step_ = sizes_->src_C_p1_[sizes_->C_p1__rank - 1];
+    opwright_walk diff_gamma_C_p0__c_p0__at_walk_ = OPWRIGHT_NO_ROW;
+    const int64_t diff_gamma_C_p0__step_ = sizes_->diff_gamma_C_p0_[sizes_->C_p0__rank - 1];
     const int64_t C_p0__rows_ = opwright_rows(sizes_->C_p0__rank, sizes_->C_p0__extents);
     const int64_t C_p0__inner_ = sizes_->C_p0__extents[sizes_->C_p0__rank - 1];
     const int64_t block_ = opwright_block(C_p0__inner_, C_p0__rows_, parts_, diff_gamma_C_p0__step_ == 1 && diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1 ? 4096 : opwright_min(opwright_apart(diff_gamma_C_p0__step_, diff_dst_C_p0__step_), opwright_apart(src_C_p0__step_, 1)));
@@ -1170,9 +1170,9 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
         const int64_t c_p0__row_ = opwright_floor_by(task_, blocks_);
         const int64_t begin_ = opwright_rest_by(task_, blocks_) * block_;
         const int64_t end_ = opwright_min(begin_ + block_, C_p0__inner_);
-        const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_);
         const int64_t diff_dst_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_dst_C_p0_, &diff_dst_C_p0__c_p0__at_walk_);
         const int64_t src_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->src_C_p0_, &src_C_p0__c_p0__at_walk_);
+        const int64_t diff_gamma_C_p0__c_p0__at_ = opwright_walked(c_p0__row_, sizes_->C_p0__rank, sizes_->C_p0__extents, sizes_->diff_gamma_C_p0_, &diff_gamma_C_p0__c_p0__at_walk_);
         if (diff_dst_C_p0__step_ == 1 && src_C_p0__step_ == 1) {
             for (int64_t c_p0_ = begin_; c_p0_ < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c_p0_ += 256) {
                 const int64_t n_ = 256;

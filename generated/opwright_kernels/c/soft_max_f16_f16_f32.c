@@ -211,155 +211,101 @@ static void soft_max_f16_f16_f32_0_a(void *context_, int64_t part_)
             for (int64_t a = begin_; a < end_; ++a) {
                 total[a - begin_] = 0.0f;
             }
-            for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
-                const int64_t n_ = 256;
-                float *restrict total_row_ = total + (a - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[256];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < C; round_ += some_) {
-                    some_ = opwright_min(C - round_, 128 - terms_);
-                    for (int64_t c = round_; c < round_ + some_; ++c) {
-                        opwright_ahead(shared_0_ + (a - begin_ + c * block_), block_ * 4, C, n_ * 4);
-                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += shared_0__row_[i_];
-                        }
-                    }
-                    terms_ += some_;
-                    if (terms_ == 128) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            total_row_[i_] += tile_[i_];
-                        }
+            {
+                const int follow_ = end_ - begin_ < 32 && block_ == end_ - begin_;
+                const int64_t most_ = follow_ ? 512 : 128;
+                for (int64_t round_ = 0; round_ < opwright_max(C, 1); round_ += most_) {
+                    const int64_t until_ = opwright_min(round_ + most_, C);
+                    for (int64_t a = begin_; a < begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a += 256) {
+                        const int64_t n_ = 256;
+                        float *restrict total_row_ = total + (a - begin_);
+                        const float none_ = opwright_zero_f32();
+                        float tile_[256];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = none_;
                         }
-                        terms_ = 0;
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
-                const int64_t n_ = 64;
-                float *restrict total_row_ = total + (a - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[64];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < C; round_ += some_) {
-                    some_ = opwright_min(C - round_, 128 - terms_);
-                    for (int64_t c = round_; c < round_ + some_; ++c) {
-                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += shared_0__row_[i_];
-                        }
-                    }
-                    terms_ += some_;
-                    if (terms_ == 128) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            total_row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        terms_ = 0;
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
-                const int64_t n_ = 32;
-                float *restrict total_row_ = total + (a - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < C; round_ += some_) {
-                    some_ = opwright_min(C - round_, 128 - terms_);
-                    for (int64_t c = round_; c < round_ + some_; ++c) {
-                        const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] += shared_0__row_[i_];
-                        }
-                    }
-                    terms_ += some_;
-                    if (terms_ == 128) {
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            total_row_[i_] += tile_[i_];
-                        }
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            tile_[i_] = none_;
-                        }
-                        terms_ = 0;
-                    }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
-                }
-            }
-            for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
-                const int64_t n_ = end_ - a;
-                const int follow_ = block_ == n_;
-                float *restrict total_row_ = total + (a - begin_);
-                const float none_ = opwright_zero_f32();
-                float tile_[32];
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    tile_[i_] = none_;
-                }
-                int64_t terms_ = 0;
-                int64_t some_ = 0;
-                for (int64_t round_ = 0; round_ < C; round_ += some_) {
-                    some_ = opwright_min(C - round_, (follow_ ? 512 : 128) - terms_);
-                    if (follow_ && some_ >= 16) {
-                        const int64_t width_ = opwright_doubled(n_, opwright_min(128, some_ * n_ / 2));
-                        float folded_0_[128];
-                        for (int64_t i_ = 0; i_ < 128; ++i_) {
-                            folded_0_[i_] = 0.0f;
-                        }
-                        for (int64_t from_ = 0; from_ < some_ * n_; from_ += width_) {
-                            const int64_t piece_ = opwright_min(width_, some_ * n_ - from_);
-                            const float *restrict shared_0__row_ = shared_0_ + (a + from_ - begin_ + round_ * block_);
-                            for (int64_t i_ = 0; i_ < piece_; ++i_) {
-                                folded_0_[i_] += shared_0__row_[i_];
-                            }
-                        }
-                        opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
-                    }
-                    if (!(follow_ && some_ >= 16)) {
-                        for (int64_t c = round_; c < round_ + some_; ++c) {
+                        for (int64_t c = round_; c < until_; ++c) {
+                            opwright_ahead(shared_0_ + (a - begin_ + c * block_), block_ * 4, C, n_ * 4);
                             const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 tile_[i_] += shared_0__row_[i_];
                             }
                         }
-                    }
-                    terms_ += some_;
-                    if (terms_ == (follow_ ? 512 : 128)) {
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             total_row_[i_] += tile_[i_];
                         }
+                    }
+                    for (int64_t a = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); a < begin_ + (end_ - begin_) / 64 * 64; a += 64) {
+                        const int64_t n_ = 64;
+                        float *restrict total_row_ = total + (a - begin_);
+                        const float none_ = opwright_zero_f32();
+                        float tile_[64];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             tile_[i_] = none_;
                         }
-                        terms_ = 0;
+                        for (int64_t c = round_; c < until_; ++c) {
+                            const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += shared_0__row_[i_];
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
                     }
-                }
-                for (int64_t i_ = 0; i_ < n_; ++i_) {
-                    total_row_[i_] += tile_[i_];
+                    for (int64_t a = begin_ + (end_ - begin_) / 64 * 64; a < begin_ + (end_ - begin_) / 32 * 32; a += 32) {
+                        const int64_t n_ = 32;
+                        float *restrict total_row_ = total + (a - begin_);
+                        const float none_ = opwright_zero_f32();
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        for (int64_t c = round_; c < until_; ++c) {
+                            const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                tile_[i_] += shared_0__row_[i_];
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                    }
+                    for (int64_t a = begin_ + (end_ - begin_) / 32 * 32; a < end_; a += 32) {
+                        const int64_t n_ = end_ - a;
+                        float *restrict total_row_ = total + (a - begin_);
+                        const float none_ = opwright_zero_f32();
+                        float tile_[32];
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            tile_[i_] = none_;
+                        }
+                        if (follow_ && until_ - round_ >= 16) {
+                            const int64_t width_ = opwright_doubled(n_, opwright_min(128, (until_ - round_) * n_ / 2));
+                            float folded_0_[128];
+                            for (int64_t i_ = 0; i_ < 128; ++i_) {
+                                folded_0_[i_] = 0.0f;
+                            }
+                            for (int64_t from_ = 0; from_ < (until_ - round_) * n_; from_ += width_) {
+                                const int64_t piece_ = opwright_min(width_, (until_ - round_) * n_ - from_);
+                                const float *restrict shared_0__row_ = shared_0_ + (a + from_ - begin_ + round_ * block_);
+                                for (int64_t i_ = 0; i_ < piece_; ++i_) {
+                                    folded_0_[i_] += shared_0__row_[i_];
+                                }
+                            }
+                            opwright_fold_sum_f32(folded_0_, width_, n_, tile_);
+                        }
+                        if (!(follow_ && until_ - round_ >= 16)) {
+                            for (int64_t c = round_; c < until_; ++c) {
+                                const float *restrict shared_0__row_ = shared_0_ + (a - begin_ + c * block_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    tile_[i_] += shared_0__row_[i_];
+                                }
+                            }
+                        }
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            total_row_[i_] += tile_[i_];
+                        }
+                    }
                 }
             }
             if (mode_word_ == 0) {

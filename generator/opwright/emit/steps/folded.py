@@ -31,9 +31,9 @@ FOLLOW = Name("follow_")
 WIDTH, FROM, SOME, LANE = Name("width_"), Name("from_"), Name("piece_"), Name("i_")
 
 
-def follow(loops: Tasks, loop: Loop, steps: Mapping[str, tuple[Part, Formula]]) -> Expr | None:
+def follow(loops: Tasks, loop: Loop, steps: Sequence[tuple[Part, Formula]]) -> Expr | None:
     """Whether rows of few lanes follow one another along a loop, in all that steps read; None if they never do."""
-    tests = _tests(loops, loop, [*steps.values()])
+    tests = _tests(loops, loop, steps)
     return nodes.both(tests) if tests else None
 
 

@@ -33,6 +33,7 @@ from . import (
     quotients,
     rearranged,
     repeats,
+    rounds,
     row_sums,
     running,
     wholes,
@@ -43,7 +44,7 @@ from .loops import Walk
 from .roomy import halved
 from .rows import Row
 from .tasks import Tasks
-from .tiles import TILE, in_rounds, kept_type, possible, tiled
+from .tiles import TILE, kept_type, possible, tiled
 from .values import updated
 
 
@@ -191,7 +192,7 @@ class Lowering(Tasks):
             return False
         bounds, outer = walk.bounds, ["", *(loop.name for loop in walk.outer), self.lane_name()]
         narrowed = any(name in found for found in (bounds.tests, bounds.low, bounds.high) for name in outer)
-        return not narrowed and not in_rounds(self, part, walk.reduced)
+        return not narrowed and not rounds.several(self, part, walk.reduced)
 
     def unguarded(self, part: Part) -> bool:
         """Whether every call needs a step, for all values of its letters."""
@@ -342,8 +343,8 @@ class Lowering(Tasks):
 
     def _walked(self, part: Part) -> tuple[object, ...]:
         walk = self.walk(part, part.formulas[0])
-        rounds = in_rounds(self, part, walk.reduced)
-        return walk.outer, walk.reduced, walk.bounds, self.values_of(part.target.tensor).accumulate, rounds
+        many = rounds.several(self, part, walk.reduced)
+        return walk.outer, walk.reduced, walk.bounds, self.values_of(part.target.tensor).accumulate, many
 
     def first(self, part: Part) -> tuple[Stmt, ...]:
         """The initial values of an intermediate."""

@@ -4,9 +4,8 @@ In: a step whose target has the letter of the lanes, and its loops. Out: stateme
 lanes, the widest first, then the rest. A wide tile reads memory in long rows. The last tile of sums that nothing else
 has begun is made of as many lanes, some of them again: with 9 lanes more than whole tiles have, 777 x 999 rows of f32
 take 0.9 of the time (AMD Zen 4, gcc 12.2).
-After every TERMS terms a tile is added to its target: errors grow with TERMS and with the number of such sums, not with
-their product. Each lane adds in the same order whatever its tile. Steps that read nothing but these sums of it follow
-while the tile is in registers.
+After every round of terms (rounds.py) a tile is added to its target. Each lane adds in the same order whatever its
+tile. Steps that read nothing but these sums of it follow while the tile is in registers.
 Rows whose neighbours lie apart are read in tiles of their own, which hold sums in memory: where the same tiles read
 both, max pool 3x3 of 4x35x35x96 f32 takes 1.6 times as long, its gradient 1.4 times (AMD Zen 5, gcc 12.2). These tiles
 have 64 lanes: with up to 256, max pool 7x7 of 16x512x7x7 f32, channels first, takes 1.17 of the time.
@@ -14,7 +13,6 @@ have 64 lanes: with up to 256, max pool 7x7 of 16x512x7x7 f32, channels first, t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,7 +29,6 @@ from ..nodes import (
     Assign,
     Binary,
     Call,
-    Conditional,
     Declare,
     DeclareArray,
     Do,
@@ -42,10 +39,11 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import cache_lines, choices, folded, places, row_sums
+from . import cache_lines, choices, folded, places, rounds, row_sums
 from .bounds import Bounds
 from .elements import product
 from .loops import Loop
+from .rounds import BEGUN, COUNT, LAST, ROUND, UNTIL
 from .row_reads import N
 from .rows import Row
 from .tasks import Tasks
@@ -54,14 +52,10 @@ from .values import updated
 # Compilers scalarise loops of 16 iterations. Tiles of 512 lanes before those of 64 take 1.17 of the time for 4096x4096
 # f32 summed over the first axis, 1.8 for 64x128x256 over the second (AMD Zen 4, gcc 12.2): registers hold 256 lanes.
 WIDTHS = (256, 64, 32)
-TERMS = 128
-TILE, COUNT, LANE = Name("tile_"), Name("terms_"), Name("i_")
-SOME = Name("some_")  # terms until a tile is added to its target
-BEGUN = Name("begun_")  # whether the target has sums of earlier terms
+TILE, LANE = Name("tile_"), Name("i_")
 NONE = Name("none_")  # what sums begin with
 
 Ending = Callable[[], Sequence[Stmt]]  # makes the steps that follow a tile
-Walked = Callable[[For], tuple[Stmt, ...]]  # the loop over rows, and others in its place
 
 
 def _widest(steps: int) -> int:
@@ -80,12 +74,6 @@ def possible(loops: Tasks, part: Part, formula: Formula, reduced: Sequence[Loop]
     updates = part.operator != "set" and part.target not in formula.reads
     fixed = not {loop.letter for loop in reduced} & expr.names(part.target)
     return updates and fixed and bool(reduced) and not narrowed and loops.step(part.target) == ONE
-
-
-def in_rounds(loops: Tasks, part: Part, reduced: Sequence[Loop]) -> bool:
-    """Whether a tile may have so many terms that it is added to its target now and then."""
-    many = math.prod(map(loops.at_most, reduced)) > TERMS
-    return many and part.operator in ("sum", "product") and loops.values_of(part.target.tensor).accumulate != "s64"
 
 
 def kept_type(loops: Tasks, part: Part, formula: Formula, following: Sequence[Part]) -> str:
@@ -128,10 +116,15 @@ def tiled(
 
     beside: dict[Expr, Expr] = {}
     rest = Binary("-", high, lane)
+    span = rounds.span(loops, part, reduced, bounds)
+    follow = _follow(loops, part, formula, reduced, bounds, more)
+    around = partial(rounds.around, loops, part, span, lanes, follow, ending is not None)
 
     def tile(begin: Expr, end: Expr, count: Expr, width: int, near: bool, *back: Stmt) -> tuple[For, Row]:
-        found = beside if near else None
-        body, row = _tile(loops, part, formula, reduced, bounds, count, width, ending, begins, outer, more, found, kept)
+        found, again = beside if near else None, bool(back)
+        body, row = _tile(
+            loops, part, formula, reduced, bounds, count, width, ending, begins, outer, more, found, kept, span, again
+        )
         return For(lane.name, begin, end, (*back, *body), step=nodes.integer(width), source=part.source), row
 
     def apart(begin: Expr) -> list[For]:
@@ -149,20 +142,21 @@ def tiled(
             any_ = Binary("*", lanes, Binary(">=", lanes, each))
             end = any_ if low == ZERO else Binary("+", low, any_)
             back = [Assign(lane, Call("opwright_min", (lane, Binary("-", high, each))), source=part.source)]
+            back = [*([rounds.carried(loops, part, Binary("-", lane, begin))] if span else []), *back]
         # Of a loop that has nothing in it but maxima, compilers take two rows at once, and hold a wide tile in memory:
         # the first axis of 4096x4096 takes 1.4 of the time that it takes with a call in it (AMD Zen 5, gcc 12.2).
-        near = width != widest or bool(more) or in_rounds(loops, part, reduced)
+        near = width != widest or bool(more) or rounds.several(loops, part, reduced)
         loop, row = tile(begin, end, nodes.integer(width), width, near, *back)
         if row.gathers:  # into memory, where the tile may be as long as the row
-            return (tile(low, high, Call("opwright_min", (nodes.integer(width), rest)), width, False)[0],)
+            return around([tile(low, high, Call("opwright_min", (nodes.integer(width), rest)), width, False)[0]])
         (made if near else both).append(loop)
         begin = end
     made.append(tile(begin, high, rest, WIDTHS[-1], True)[0])
     if not beside:
-        return (*both, *made)
+        return around([*both, *made])
     together = nodes.both([Binary("==", step, one) for step, one in beside.items()])
     others = If(nodes.Unary("!", together), tuple(apart(whole(widest) if both else low)), source=part.source)
-    return (*both, If(together, tuple(made), source=part.source), others)
+    return around([*both, If(together, tuple(made), source=part.source), others])
 
 
 def _tile(
@@ -179,17 +173,19 @@ def _tile(
     more: Sequence[Part],
     beside: dict[Expr, Expr] | None,
     kept: str,
+    span: rounds.Span | None,
+    again: bool,
 ) -> tuple[tuple[Stmt, ...], Row]:
-    """One tile, of so many lanes, and the rows that it reads."""
+    """One tile, of so many lanes, some of them maybe `again`, and the rows that it reads; if `span`, a round of it."""
     values, source = loops.values_of(part.target.tensor), part.source
     kept = kept if count in map(nodes.integer, WIDTHS) else ""
     assert loops.lanes is not None
-    tests, formula = choices.only_where(part, formula, loops.lanes.name)
+    given, (tests, formula) = formula, choices.only_where(part, formula, loops.lanes.name)
     formula = choices.without_test(loops, formula)
     row = Row(loops, values, part, formula, beside)
     steps = {TILE.name: (part, formula)}
     steps |= {f"tile_{number}_": (other, other.formulas[0]) for number, other in enumerate(more, 1)}
-    rounds = in_rounds(loops, part, reduced)
+    many = rounds.several(loops, part, reduced)
     sums = values.accumulate != "s64" and any(one.operator == "sum" for one, _ in steps.values())
     first = {
         name: NONE if sums and one.operator == "sum" else values.number(INITIAL[one.operator])
@@ -204,7 +200,7 @@ def _tile(
     full: tuple[Stmt, ...] = ()
     after: Sequence[Stmt] = ending() if ending is not None else ()
     begins: Stmt | None = None
-    if rounds or ending is None:
+    if many or ending is None:
         alone = places.follow(loops.staged.program, part, tuple(more))
         stored = {name: one for name, (one, _) in steps.items() if not (alone and one is part)}
         targets = {name: Index(Name(row.target_row(True, one)), LANE) for name, one in stored.items()}
@@ -220,6 +216,12 @@ def _tile(
             flush.append(_each(Assign(targets[name], cell, source=source) if begun else grown, source))
         if ending is None:
             after = flush
+        elif span:
+            target = Index(rounds.CARRIED, LANE) if again else targets[TILE.name]
+            added = _each(updated(values, part.operator, Index(TILE, LANE), target, source), source)
+            stays = _each(Assign(target, Index(TILE, LANE), source=source), source)
+            ends = (If(nodes.Unary("!", LAST), (stays,), source=source), If(LAST, tuple(after), source=source))
+            after = (If(BEGUN, (added,), source=source), *ends)
         else:
             target, none = targets[TILE.name], first[TILE.name]
             begins = If(nodes.Unary("!", BEGUN), (_each(Assign(target, none, source=source), source),), source=source)
@@ -231,17 +233,17 @@ def _tile(
         tasks = [letter for letter in loops.letters_of_tasks() if letter != loops.lanes.name]
         walked = [*tasks, *(loop.letter for loop in outer)]
         terms = [*terms, *(_soon(loops, row, walked[-1]) if walked else ())]
-    if room == _widest(len(steps)) and rounds:
+    if room == _widest(len(steps)) and many:
         terms = [*_ahead(loops, row, reduced[-1]), *terms]
-    alone = not (tests or bounds.tests.get(reduced[-1].name)) and all(places.number(part, one) is None for one in more)
-    short = beside is not None and count not in map(nodes.integer, WIDTHS) and alone
-    follow = folded.follow(loops, reduced[-1], steps) if short else None
-    several: Walked = partial(folded.folded, loops, steps) if follow is not None else lambda walk: (walk,)
-    if rounds:
-        most: Expr = nodes.integer(TERMS)
-        if follow is not None:
-            most = Conditional(folded.FOLLOW, nodes.integer(folded.FEWEST * TERMS), most)
-        inner = _in_rounds(loops, reduced, bounds, terms, full, source, most, several)
+    short = beside is not None and count not in map(nodes.integer, WIDTHS)
+    follow = _follow(loops, part, given, reduced, bounds, more) if short else None
+    several: rounds.Walked = partial(folded.folded, loops, steps) if follow is not None else lambda walk: (walk,)
+    if many and not span:
+        inner = rounds.within(loops, reduced, bounds, terms, full, source, follow, several)
+    elif span:
+        (walk,) = loops.looped(reduced, bounds, terms, source)
+        assert isinstance(walk, For)
+        inner = several(replace(walk, begin=ROUND, end=UNTIL))
     else:
         (walk,) = loops.looped(reduced[-1:], bounds, terms, source)
         assert isinstance(walk, For)
@@ -251,50 +253,29 @@ def _tile(
         room = max(room, cache_lines.LINE)
     made = (
         Declare("n_", count),
-        *([Declare(folded.FOLLOW.name, follow, "int")] if follow is not None else []),
+        *([Declare(folded.FOLLOW.name, follow, "int")] if follow is not None and not span else []),
         *before,
         *([zero] if sums else []),
         *(DeclareArray(name, DTYPES[kept].c_type if kept else values.c_type, room) for name in steps),
         *clear,
-        *([Declare(COUNT.name, ZERO, changes=True)] if rounds else []),
-        *([Declare(BEGUN.name, ZERO, changes=True)] if rounds and ending is not None else []),
+        *([Declare(COUNT.name, ZERO, changes=True)] if many and not span else []),
+        *([Declare(BEGUN.name, ZERO, changes=True)] if many and not span and ending is not None else []),
         *inner,
         *after,
     )
     return made, row
 
 
-def _in_rounds(
-    loops: Tasks,
-    reduced: Sequence[Loop],
-    bounds: Bounds,
-    body: Sequence[Stmt],
-    full: Sequence[Stmt],
-    source: str,
-    most: Expr,
-    several: Walked,
-) -> tuple[Stmt, ...]:
-    """Loops of reduced letters that add a tile to its target after so many terms.
-
-    The innermost one goes from one such time to the next, so that nothing but terms is in it: compilers hold the tile
-    in registers there. Group norm of 16x56x56x64 f32 takes 0.77 of its time (AMD Zen 5, gcc 12.2).
-    """
-    *others, loop = reduced
-    begin = Name("round_")
-    added = If(Binary("==", COUNT, most), tuple(full), source=source)
-    if bounds.tests.get(loop.name):
-        return loops.looped(reduced, bounds, [*body, Assign(COUNT, ONE, "+="), added], source)
-    (walk,) = loops.looped([loop], bounds, body, source)
-    assert isinstance(walk, For)
-    length = Call("opwright_min", (Binary("-", walk.end, begin), Binary("-", most, COUNT)))
-    rounds = (
-        Assign(SOME, length, source=source),
-        *several(replace(walk, begin=begin, end=Binary("+", begin, SOME))),
-        Assign(COUNT, SOME, "+="),
-        added,
-    )
-    split = For(begin.name, walk.begin, walk.end, rounds, step=SOME, source=source)
-    return (Declare(SOME.name, ZERO, changes=True), *loops.looped(others, bounds, [split], source))
+def _follow(
+    loops: Tasks, part: Part, formula: Formula, reduced: Sequence[Loop], bounds: Bounds, more: Sequence[Part]
+) -> Expr | None:
+    """Whether rows of `n_` lanes follow one another in all that a tile reads; None if they never do."""
+    assert loops.lanes is not None
+    tests, chosen = choices.only_where(part, formula, loops.lanes.name)
+    if tests or bounds.tests.get(reduced[-1].name) or any(places.number(part, one) is not None for one in more):
+        return None
+    steps = [(part, choices.without_test(loops, chosen)), *((other, other.formulas[0]) for other in more)]
+    return folded.follow(loops, reduced[-1], steps)
 
 
 def _ahead(loops: Tasks, row: Row, loop: Loop) -> list[Stmt]:
