@@ -71,6 +71,21 @@ def test_columns_of_many_rows_have_each_cell_once(isa: str, dtype: str) -> None:
             assert (found == root.astype(given.dtype)).all(), (rows, columns)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+def test_what_is_made_of_the_end_of_a_row_is_the_row_alone(isa: str, dtype: str) -> None:
+    """Rows of every length among NaN, stored among cells that stay, have the bits of rows with zeros behind."""
+    random = np.random.default_rng(len(isa) * 13 + len(dtype))
+    for length in LENGTHS:
+        given = np.full((2, 9, length + 40), np.nan, DTYPES[dtype])
+        y, g = given[:, :, 3 : 3 + length]
+        y[...], g[...] = random.random((9, length)), random.standard_normal((9, length))
+        stored = np.full((9, length + 40), 7, DTYPES[dtype])
+        kernels.soft_max_backward(g, y, axis=1, out=stored[:, 3 : 3 + length])
+        longer = [np.pad(one, ((0, 0), (0, 256 - length))) for one in (g, y)]
+        alone = kernels.soft_max_backward(*longer, axis=1)[:, :length]
+        assert np.pad(alone, ((0, 0), (3, 37)), constant_values=7).tobytes() == stored.tobytes(), length
+
+
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_a_function_of_a_row_is_summed_over_its_cells_alone(isa: str, dtype: str) -> None:
     """Rows of every length with NaN behind them, one with a NaN and one of -inf but for a cell."""

@@ -314,9 +314,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    share_row_[whole_ + j_] = opwright_to_bf16(seen_row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
             }
         }
         if (dtype_word_ == 1) {
@@ -444,9 +442,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    share_row_[whole_ + j_] = opwright_to_bf16(seen_row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
                 opwright_put_bf16(share_row_, share_first_, T, n_);
             }
         }
@@ -578,9 +574,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            share_row_[whole_ + j_] = opwright_to_bf16(seen_row_[whole_ + j_]);
-                        }
+                        opwright_put_end_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
                     }
                 }
                 if (dtype_word_ == 1) {
@@ -728,9 +722,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(share_row_ + i_, seen_row_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            share_row_[whole_ + j_] = opwright_to_bf16(seen_row_[whole_ + j_]);
-                        }
+                        opwright_put_end_bf16(share_row_ + whole_, seen_row_ + whole_, n_ - whole_);
                         opwright_put_bf16(share_row_, share_first_, T, n_);
                     }
                 }
@@ -1285,9 +1277,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_7
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_query_row_ + i_, diff_query_sum__row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_query_row_[whole_ + j_] = opwright_to_bf16(diff_query_sum__row_[whole_ + j_]);
-        }
+        opwright_put_end_bf16(diff_query_row_ + whole_, diff_query_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_query_row_, diff_query_first_, diff_query_D, n_);
     }
 }
@@ -1334,9 +1324,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_7
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_query_row_ + i_, diff_query_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_query_row_[whole_ + j_] = opwright_to_bf16(diff_query_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_query_row_ + whole_, diff_query_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_query_row_, diff_query_first_, diff_query_D, n_);
             }
             task_ += to_ - from_ - 1;
@@ -1575,9 +1563,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_9
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_key_row_ + i_, diff_key_sum__row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_key_row_[whole_ + j_] = opwright_to_bf16(diff_key_sum__row_[whole_ + j_]);
-        }
+        opwright_put_end_bf16(diff_key_row_ + whole_, diff_key_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_key_row_, diff_key_first_, diff_key_D, n_);
     }
 }
@@ -1624,9 +1610,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_9
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_key_row_ + i_, diff_key_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_key_row_[whole_ + j_] = opwright_to_bf16(diff_key_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_key_row_ + whole_, diff_key_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_key_row_, diff_key_first_, diff_key_D, n_);
             }
             task_ += to_ - from_ - 1;
@@ -1865,9 +1849,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_1
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_value_row_ + i_, diff_value_sum__row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_value_row_[whole_ + j_] = opwright_to_bf16(diff_value_sum__row_[whole_ + j_]);
-        }
+        opwright_put_end_bf16(diff_value_row_ + whole_, diff_value_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_value_row_, diff_value_first_, diff_value_W, n_);
     }
 }
@@ -1914,9 +1896,7 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_1
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_value_row_ + i_, diff_value_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_value_row_[whole_ + j_] = opwright_to_bf16(diff_value_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_value_row_ + whole_, diff_value_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_value_row_, diff_value_first_, diff_value_W, n_);
             }
             task_ += to_ - from_ - 1;

@@ -346,9 +346,7 @@ static void avg_pool_backward_bf16_1_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-                        }
+                        opwright_put_end_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
                 }
@@ -454,9 +452,7 @@ static void avg_pool_backward_bf16_1_diff_src_X_(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-                        }
+                        opwright_put_end_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_w_, n_);
                     }
                 }

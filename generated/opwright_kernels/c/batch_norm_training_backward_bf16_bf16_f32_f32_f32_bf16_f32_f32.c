@@ -675,8 +675,21 @@ static void batch_norm_training_backward_bf16_bf16_f32_f32_f32_bf16_f32_f32_0_x(
                         }
                         opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[whole_ + j_]) - same_2_) * same_3_ * same_4_) / same_5_));
+                    if (OPWRIGHT_PADS && whole_ < n_) {
+                        opwright_bf16 diff_dst_row_end_[32];
+                        opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                        opwright_bf16 src_row_end_[32];
+                        opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                        float wide_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            wide_[j_] = same_0_ * (opwright_from_bf16(diff_dst_row_end_[j_]) - (same_1_ + (opwright_from_bf16(src_row_end_[j_]) - same_2_) * same_3_ * same_4_) / same_5_);
+                        }
+                        opwright_put_end_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
+                    }
+                    if (!OPWRIGHT_PADS) {
+                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(diff_dst_row_[whole_ + j_]) - (same_1_ + (opwright_from_bf16(src_row_[whole_ + j_]) - same_2_) * same_3_ * same_4_) / same_5_));
+                        }
                     }
                     opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
                 }

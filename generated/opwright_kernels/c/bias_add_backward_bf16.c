@@ -221,9 +221,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c < begin_ + (end_ - begin_) / 64 * 64; c += 64) {
@@ -280,9 +278,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -340,9 +336,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -417,9 +411,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
         }
@@ -479,9 +471,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
@@ -539,9 +529,7 @@ static void bias_add_backward_bf16_0_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_bias_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_bias_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_bias_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_C, n_);
             }
         }

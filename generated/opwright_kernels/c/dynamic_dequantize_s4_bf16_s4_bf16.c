@@ -113,9 +113,7 @@ static void dynamic_dequantize_s4_bf16_s4_bf16_0_a(void *context_, int64_t part_
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(dst_row_ + i_, dst_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(dst_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(dst_row_ + whole_, dst_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_A_step_, n_);
             }
             at_ += 1;
@@ -229,9 +227,7 @@ static void dynamic_dequantize_s4_bf16_s4_bf16_0_c(void *context_, int64_t part_
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         opwright_put_line_bf16(dst_row_ + i_, dst_sum__row_ + i_, past_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(dst_sum__row_[whole_ + j_]);
-                    }
+                    opwright_put_end_bf16(dst_row_ + whole_, dst_sum__row_ + whole_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
             }

@@ -277,8 +277,21 @@ static void group_norm_backward_bf16_0_x(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_ / same_1_ + same_2_ * (opwright_from_bf16(src_row_[whole_ + j_]) - same_3_) + same_4_ + 0.0f);
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            opwright_bf16 diff_dst_row_end_[32];
+                            opwright_end_2(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                            opwright_bf16 src_row_end_[32];
+                            opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = opwright_from_bf16(diff_dst_row_end_[j_]) * same_0_ / same_1_ + same_2_ * (opwright_from_bf16(src_row_end_[j_]) - same_3_) + same_4_ + 0.0f;
+                            }
+                            opwright_put_end_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                diff_src_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(diff_dst_row_[whole_ + j_]) * same_0_ / same_1_ + same_2_ * (opwright_from_bf16(src_row_[whole_ + j_]) - same_3_) + same_4_ + 0.0f);
+                            }
                         }
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
                     }
@@ -1543,9 +1556,7 @@ static void group_norm_backward_bf16_1_diff_gamma_C_(void *context_, int64_t par
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 opwright_put_line_bf16(diff_gamma_row_ + i_, diff_gamma_sum__row_ + i_, past_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_gamma_row_[whole_ + j_] = opwright_to_bf16(diff_gamma_sum__row_[whole_ + j_]);
-            }
+            opwright_put_end_bf16(diff_gamma_row_ + whole_, diff_gamma_sum__row_ + whole_, n_ - whole_);
             opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C, n_);
         }
     }
@@ -1577,9 +1588,7 @@ static void group_norm_backward_bf16_2_diff_beta_C_(void *context_, int64_t part
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 opwright_put_line_bf16(diff_beta_row_ + i_, diff_beta_sum__row_ + i_, past_);
             }
-            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                diff_beta_row_[whole_ + j_] = opwright_to_bf16(diff_beta_sum__row_[whole_ + j_]);
-            }
+            opwright_put_end_bf16(diff_beta_row_ + whole_, diff_beta_sum__row_ + whole_, n_ - whole_);
             opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C, n_);
         }
     }

@@ -148,8 +148,19 @@ static void group_norm_bf16_0_x(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - same_1_) * same_2_ + same_3_);
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            opwright_bf16 src_row_end_[32];
+                            opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = same_0_ * (opwright_from_bf16(src_row_end_[j_]) - same_1_) * same_2_ + same_3_;
+                            }
+                            opwright_put_end_bf16(dst_row_ + whole_, wide_, n_ - whole_);
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) - same_1_) * same_2_ + same_3_);
+                            }
                         }
                         opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
                     }
@@ -896,9 +907,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(mean_row_ + i_, mean_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    mean_row_[whole_ + j_] = opwright_to_bf16(mean_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(mean_row_ + whole_, mean_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(mean_row_, mean_first_, mean_G, n_);
             }
         }
@@ -914,9 +923,7 @@ static void group_norm_bf16_0_g(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(variance_row_ + i_, variance_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    variance_row_[whole_ + j_] = opwright_to_bf16(variance_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(variance_row_ + whole_, variance_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(variance_row_, variance_first_, variance_G, n_);
             }
         }

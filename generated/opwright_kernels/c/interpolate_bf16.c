@@ -205,9 +205,7 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                 opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                            }
+                            opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                             opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }
                         if (src_C == 1) {
@@ -237,9 +235,7 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                                 }
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                                }
+                                opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -269,9 +265,7 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                                 }
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                                }
+                                opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                             for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -300,9 +294,7 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                                 }
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                                }
+                                opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -334,9 +326,7 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                                 }
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                                }
+                                opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                             for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
@@ -366,9 +356,7 @@ static void interpolate_bf16_1_c(void *context_, int64_t part_)
                                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                                 }
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                                }
+                                opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                                 opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                             }
                         }
@@ -516,9 +504,7 @@ static void interpolate_bf16_1_o(void *context_, int64_t part_)
                             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                 opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                            }
+                            opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                             opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                         }
                     }

@@ -1254,9 +1254,7 @@ static void layer_norm_backward_bf16_3_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, diff_gamma_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(diff_gamma_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_gamma_row_ + whole_, diff_gamma_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_step_, n_);
             }
         }
@@ -1272,9 +1270,7 @@ static void layer_norm_backward_bf16_3_c(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_beta_row_ + i_, diff_beta_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_beta_row_[whole_ + j_] = opwright_to_bf16(diff_beta_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_beta_row_ + whole_, diff_beta_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_beta_row_, diff_beta_first_, diff_beta_C_step_, n_);
             }
         }

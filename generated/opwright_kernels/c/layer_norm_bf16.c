@@ -962,9 +962,7 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(mean_row_ + i_, mean_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    mean_row_[whole_ + j_] = opwright_to_bf16(mean_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(mean_row_ + whole_, mean_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(mean_row_, mean_first_, mean_B_step_, n_);
             }
         }
@@ -980,9 +978,7 @@ static void layer_norm_bf16_0_b(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(variance_row_ + i_, variance_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    variance_row_[whole_ + j_] = opwright_to_bf16(variance_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(variance_row_ + whole_, variance_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(variance_row_, variance_first_, variance_B_step_, n_);
             }
         }

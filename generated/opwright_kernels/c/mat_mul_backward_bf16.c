@@ -671,9 +671,7 @@ static void mat_mul_backward_bf16_2_k_of_sums(const void *context_, int64_t cell
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-        }
+        opwright_put_end_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K, n_);
     }
 }
@@ -730,9 +728,7 @@ static void mat_mul_backward_bf16_2_m_of_sums(const void *context_, int64_t cell
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-        }
+        opwright_put_end_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_M, n_);
     }
 }
@@ -789,9 +785,7 @@ static void mat_mul_backward_bf16_2_k(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K, n_);
             }
             task_ += to_ - from_ - 1;
@@ -870,9 +864,7 @@ static void mat_mul_backward_bf16_2_m(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_M, n_);
             }
             task_ += to_ - from_ - 1;
@@ -1601,9 +1593,7 @@ static void mat_mul_backward_bf16_4_n_p1__of_sums(const void *context_, int64_t 
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_weights_row_ + i_, diff_weights_sum__row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_weights_row_[whole_ + j_] = opwright_to_bf16(diff_weights_sum__row_[whole_ + j_]);
-        }
+        opwright_put_end_bf16(diff_weights_row_ + whole_, diff_weights_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_N_p1_, n_);
     }
 }
@@ -1664,9 +1654,7 @@ static void mat_mul_backward_bf16_4_k_of_sums(const void *context_, int64_t cell
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_weights_row_ + i_, diff_weights_sum__row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_weights_row_[whole_ + j_] = opwright_to_bf16(diff_weights_sum__row_[whole_ + j_]);
-        }
+        opwright_put_end_bf16(diff_weights_row_ + whole_, diff_weights_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_K, n_);
     }
 }
@@ -1727,9 +1715,7 @@ static void mat_mul_backward_bf16_4_n_p1_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_weights_row_ + i_, diff_weights_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_weights_row_[whole_ + j_] = opwright_to_bf16(diff_weights_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_weights_row_ + whole_, diff_weights_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_N_p1_, n_);
             }
             task_ += to_ - from_ - 1;
@@ -1816,9 +1802,7 @@ static void mat_mul_backward_bf16_4_k(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_weights_row_ + i_, diff_weights_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_weights_row_[whole_ + j_] = opwright_to_bf16(diff_weights_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_weights_row_ + whole_, diff_weights_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_weights_row_, diff_weights_first_, diff_weights_K, n_);
             }
             task_ += to_ - from_ - 1;
@@ -1872,9 +1856,7 @@ static void mat_mul_backward_bf16_5_n_p0_(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_bias_row_ + i_, diff_bias_sum__row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_bias_row_[whole_ + j_] = opwright_to_bf16(diff_bias_sum__row_[whole_ + j_]);
-        }
+        opwright_put_end_bf16(diff_bias_row_ + whole_, diff_bias_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_bias_row_, diff_bias_first_, diff_bias_N_p0_, n_);
     }
 }

@@ -107,9 +107,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                    }
+                    opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                 }
                 if (src_C == 1) {
@@ -138,9 +136,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                        }
+                        opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c += 32) {
@@ -169,9 +165,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                        }
+                        opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                     for (int64_t c = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c < end_; c += 32) {
@@ -199,9 +193,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                        }
+                        opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -231,9 +223,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                        }
+                        opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                     for (int64_t c = begin_ + (end_ - begin_) / 64 * 64; c < end_; c += 64) {
@@ -261,9 +251,7 @@ static void max_pool_bf16_0_c(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                        }
+                        opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
                 }
@@ -383,9 +371,7 @@ static void max_pool_bf16_0_o(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         opwright_put_line_bf16(dst_row_ + i_, dst_sum__row_ + i_, past_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        dst_row_[whole_ + j_] = opwright_to_bf16(dst_sum__row_[whole_ + j_]);
-                    }
+                    opwright_put_end_bf16(dst_row_ + whole_, dst_sum__row_ + whole_, n_ - whole_);
                     opwright_put_bf16(dst_row_, dst_first_, dst_X_w_, n_);
                 }
             }

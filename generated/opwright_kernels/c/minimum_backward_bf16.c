@@ -692,9 +692,7 @@ static void minimum_backward_bf16_0_x_p2_(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         opwright_put_line_bf16(diff_src_0_row_ + i_, diff_src_0_sum__row_ + i_, past_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_src_0_row_[whole_ + j_] = opwright_to_bf16(diff_src_0_sum__row_[whole_ + j_]);
-                    }
+                    opwright_put_end_bf16(diff_src_0_row_ + whole_, diff_src_0_sum__row_ + whole_, n_ - whole_);
                     opwright_put_bf16(diff_src_0_row_, diff_src_0_first_, diff_src_0_X_p2__step_, n_);
                 }
             }
@@ -1182,9 +1180,7 @@ static void minimum_backward_bf16_0_x_p1_(void *context_, int64_t part_)
                     for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                         opwright_put_line_bf16(diff_src_1_row_ + i_, diff_src_1_sum__row_ + i_, past_);
                     }
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        diff_src_1_row_[whole_ + j_] = opwright_to_bf16(diff_src_1_sum__row_[whole_ + j_]);
-                    }
+                    opwright_put_end_bf16(diff_src_1_row_ + whole_, diff_src_1_sum__row_ + whole_, n_ - whole_);
                     opwright_put_bf16(diff_src_1_row_, diff_src_1_first_, diff_src_1_X_p1__step_, n_);
                 }
             }

@@ -396,9 +396,7 @@ static void prelu_backward_bf16_2_diff_slope_X_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_slope_row_ + i_, diff_slope_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_slope_row_[whole_ + j_] = opwright_to_bf16(diff_slope_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_slope_row_ + whole_, diff_slope_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_slope_row_, diff_slope_first_, diff_slope_X_w_, n_);
             }
             task_ += to_ - from_ - 1;
@@ -466,9 +464,7 @@ static void prelu_backward_bf16_2_diff_slope_C_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_slope_row_ + i_, diff_slope_sum__row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_slope_row_[whole_ + j_] = opwright_to_bf16(diff_slope_sum__row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_slope_row_ + whole_, diff_slope_sum__row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_slope_row_, diff_slope_first_, diff_slope_C, n_);
             }
             task_ += to_ - from_ - 1;

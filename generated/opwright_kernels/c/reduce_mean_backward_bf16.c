@@ -158,9 +158,7 @@ static void reduce_mean_backward_bf16_1_k(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_src_row_ + i_, diff_total_row_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_total_row_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_src_row_ + whole_, diff_total_row_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_K_step_, n_);
             }
             task_ += to_ - from_ - 1;

@@ -146,8 +146,19 @@ static void reduce_prod_backward_bf16_0_r(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(diff_src_row_ + i_, wide_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) == 0.0f ? same_1_ : opwright_either_f32(same_2_ == 0.0f, same_3_ / opwright_from_bf16(src_row_[whole_ + j_]), 0.0f)));
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            opwright_bf16 src_row_end_[32];
+                            opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = same_0_ * (opwright_from_bf16(src_row_end_[j_]) == 0.0f ? same_1_ : opwright_either_f32(same_2_ == 0.0f, same_3_ / opwright_from_bf16(src_row_end_[j_]), 0.0f));
+                            }
+                            opwright_put_end_bf16(diff_src_row_ + whole_, wide_, n_ - whole_);
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                diff_src_row_[whole_ + j_] = opwright_to_bf16(same_0_ * (opwright_from_bf16(src_row_[whole_ + j_]) == 0.0f ? same_1_ : opwright_either_f32(same_2_ == 0.0f, same_3_ / opwright_from_bf16(src_row_[whole_ + j_]), 0.0f)));
+                            }
                         }
                         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_R_step_, n_);
                     }

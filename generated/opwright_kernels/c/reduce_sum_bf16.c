@@ -274,9 +274,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); k < begin_ + (end_ - begin_) / 64 * 64; k += 64) {
@@ -331,9 +329,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k += 32) {
@@ -389,9 +385,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); k < end_; k += 32) {
@@ -464,9 +458,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
         }
@@ -524,9 +516,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
             for (int64_t k = begin_ + (end_ - begin_) / 64 * 64; k < end_; k += 64) {
@@ -582,9 +572,7 @@ static void reduce_sum_bf16_0_k(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(dst_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    dst_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(dst_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(dst_row_, dst_first_, dst_K_step_, n_);
             }
         }

@@ -1237,9 +1237,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + opwright_in_wide_tiles(end_ - begin_, 256); c_p0_ < begin_ + (end_ - begin_) / 64 * 64; c_p0_ += 64) {
@@ -1303,9 +1301,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ += 32) {
@@ -1370,9 +1366,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) * (end_ - begin_ >= 32); c_p0_ < end_; c_p0_ += 32) {
@@ -1456,9 +1450,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
         }
@@ -1526,9 +1518,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
             for (int64_t c_p0_ = begin_ + (end_ - begin_) / 64 * 64; c_p0_ < end_; c_p0_ += 64) {
@@ -1594,9 +1584,7 @@ static void rms_norm_backward_bf16_1_c_p0_(void *context_, int64_t part_)
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_gamma_row_ + i_, tile_ + i_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    diff_gamma_row_[whole_ + j_] = opwright_to_bf16(tile_[whole_ + j_]);
-                }
+                opwright_put_end_bf16(diff_gamma_row_ + whole_, tile_ + whole_, n_ - whole_);
                 opwright_put_bf16(diff_gamma_row_, diff_gamma_first_, diff_gamma_C_p0__step_, n_);
             }
         }

@@ -608,8 +608,19 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
                             }
                             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                         }
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(shared_0__row_[whole_ + j_] / same_0_);
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            float shared_0__row_end_[32];
+                            opwright_end_4(shared_0__row_end_, shared_0__row_ + whole_, n_ - whole_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                wide_[j_] = shared_0__row_end_[j_] / same_0_;
+                            }
+                            opwright_put_end_bf16(dst_row_ + whole_, wide_, n_ - whole_);
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                dst_row_[whole_ + j_] = opwright_to_bf16(shared_0__row_[whole_ + j_] / same_0_);
+                            }
                         }
                         opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                     }
@@ -642,8 +653,19 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
                                 }
                                 opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
                             }
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                dst_row_[whole_ + j_] = opwright_to_bf16(shared_0__row_[whole_ + j_] / same_0_);
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                float shared_0__row_end_[32];
+                                opwright_end_4(shared_0__row_end_, shared_0__row_ + whole_, n_ - whole_);
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = shared_0__row_end_[j_] / same_0_;
+                                }
+                                opwright_put_end_bf16(dst_row_ + whole_, wide_, n_ - whole_);
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(shared_0__row_[whole_ + j_] / same_0_);
+                                }
                             }
                             opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
                         }

@@ -80,9 +80,7 @@ static void static_reshape_backward_bf16_1_diff_src_X_(void *context_, int64_t p
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(diff_src_row_ + i_, diff_src_sum__row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            diff_src_row_[whole_ + j_] = opwright_to_bf16(diff_src_sum__row_[whole_ + j_]);
-        }
+        opwright_put_end_bf16(diff_src_row_ + whole_, diff_src_sum__row_ + whole_, n_ - whole_);
         opwright_put_bf16(diff_src_row_, diff_src_first_, diff_src_X_step_, n_);
     }
 }

@@ -48,9 +48,7 @@ static void type_cast_f32_bf16_0_x(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_put_line_bf16(dst_row_ + i_, src_row_ + i_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            dst_row_[whole_ + j_] = opwright_to_bf16(src_row_[whole_ + j_]);
-        }
+        opwright_put_end_bf16(dst_row_ + whole_, src_row_ + whole_, n_ - whole_);
         opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
     }
 }

@@ -322,6 +322,20 @@ static inline void opwright_put_line_bf16(opwright_bf16 *to, const float *from, 
     opwright_put_line(to, cells, past);
 }
 
+// Stores the cells behind the last line, fewer than it has.
+static inline void opwright_put_end_bf16(opwright_bf16 *to, const float *from, int64_t cells)
+{
+#if defined(__AVX512BW__)
+    const __mmask32 some = (1U << cells) - 1U;
+    const __m512 low = _mm512_maskz_loadu_ps((__mmask16)some, from), high = _mm512_maskz_loadu_ps((__mmask16)(some >> 16), from + 16);
+    _mm512_mask_storeu_epi16(to, some, opwright_bf16_of(low, high));
+#else
+    for (int64_t i = 0; i < cells; ++i) {
+        to[i] = opwright_to_bf16(from[i]);
+    }
+#endif
+}
+
 // A line of f32 as f16, by an instruction if there is one: it gives the bits of opwright_to_f16, also for NaN. And one of f16 as
 // f32. Halves of a line are joined in registers: a load of all of it would wait for stores of its halves.
 static inline void opwright_put_line_f16(opwright_f16 *to, const float *from, int past)
@@ -5875,9 +5889,7 @@ static inline void opwright_put_wide_bf16(const float *wide, opwright_bf16 *to, 
     for (int64_t i = 0; i < whole; i += 32) {
         opwright_put_line_bf16(row + i, wide + i, past);
     }
-    for (int64_t i = whole; i < n; ++i) {
-        row[i] = opwright_to_bf16(wide[i]);
-    }
+    opwright_put_end_bf16(row + whole, wide + whole, n - whole);
     opwright_put_bf16(row, to, step, n);
 }
 

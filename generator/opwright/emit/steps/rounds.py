@@ -44,10 +44,7 @@ COUNT, SOME = Name("terms_"), Name("some_")  # of a round of several letters: ho
 ROUND, UNTIL, MOST = Name("round_"), Name("until_"), Name("most_")  # the terms of a round, and their number
 BEGUN = Name("begun_")  # whether the target has sums of earlier terms
 LAST = Name("last_")  # whether these are the last
-BEHIND, CARRIED = (
-    Name("behind_"),
-    Name("carried_"),
-)  # the sums of lanes behind tiles of 64, and where a tile has its own
+BEHIND, CARRIED = Name("behind_"), Name("carried_")  # sums of lanes of two tiles, and those of the second
 
 Walked = Callable[[For], tuple[Stmt, ...]]  # the loop over rows, and others in its place
 Span = tuple[Expr, Expr]

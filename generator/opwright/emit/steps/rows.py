@@ -84,7 +84,8 @@ class Row(RowReads):
                 if rounds:
                     make = lambda position: self.at(position, lambda: self.inside.cell(value))  # noqa: E731
                     stands = self.row_of(value) if self.converted(value) else ""
-                    return cache_lines.rounded(row, self.narrowest(), make, source, "" if value in self.by else stands)
+                    stands = "" if value in self.by else stands
+                    return cache_lines.rounded(row, self.narrowest(), make, source, stands, self.ends)
                 make = lambda position: self.at(position, lambda: self.inside.copied(value, dtype))  # noqa: E731
                 return cache_lines.stored(row, c_type, size, self.narrowest(), make, source)
             cell = Index(Name(row), Name("i_"))
@@ -115,6 +116,10 @@ class Row(RowReads):
         else:
             loops = self.powers(loop) or loop(value)
         return (*self.before, *loops, *self.after)
+
+    def ends(self, value: Expr) -> cache_lines.Ends | None:
+        """Copies of the last cells of the rows that a value reads, and the value of these; None for long rows."""
+        return None if self.elements.blocked else row_ends.copied([value], self._arrays(), SUMS)
 
     def copied(self, value: expr.Expr, dtype: str, written: str) -> tuple[Expr, ...]:
         """A row of an input that is stored as it stands, line by line, and its bytes; nothing of other values.
