@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -102,3 +103,30 @@ def test_sums_that_several_outputs_have_are_written_in_any_order_of_axes(tmp_pat
     assert all(
         (one == other).all() for one, other in zip(module.shared(*inputs, out=out), wanted.values(), strict=True)
     )
+
+
+FAR = """op: Far
+revision: 1
+summary: Axes in reverse.
+dims: {a_cells: A, b_cells: B, c_cells: C}
+inputs: [{name: x, dims: {A: A, B: B, C: C}}]
+outputs: [{name: y, dims: {C: C, B: B, A: A}}]
+dtypes: [{x: u8, y: u8, accumulate: f32}, {x: f32, y: f32, accumulate: f32}]
+semantics: {ranges: {a: A, b: B, c: C}, steps: ["y[c, b, a] = x[a, b, c]"]}
+"""
+
+
+def test_planes_of_cells_that_lie_billions_apart_take_no_longer_and_are_right(tmp_path: Path) -> None:
+    _, module = package({"far.yaml": FAR}, tmp_path, "far_planes")
+    memory = np.zeros(2**31 + 2**20, np.uint8)  # of which few pages are touched
+    for dtype in (np.uint8, np.float32):
+        cells = memory.view(dtype)
+        pitch = (cells.size - 1024) // 5
+        x = np.lib.stride_tricks.as_strided(
+            cells, (6, 7, 30), (pitch * cells.itemsize, 30 * cells.itemsize, cells.itemsize)
+        )
+        x[:] = rng("far").integers(1, 100, x.shape)
+        module.far(x)
+        began = time.perf_counter()
+        assert (module.far(x) == x.transpose()).all()
+        assert time.perf_counter() - began < 0.5  # of f32, 1.5 s if it grew with how far apart cells lie
