@@ -149,6 +149,27 @@ SOME = {
 }
 QUOTIENTS = ("floor((t + j - 1) / 2)", "floor((2 * t + j - 3) / D)", "floor((t - j) / 2)")
 
+RANGED = """op: Ranged
+revision: 1
+summary: Sums and extremes of the cells that a condition lets in.
+dims: {n_cells: N, w_cells: W, d_cells: D}
+inputs: [{name: x, dims: {N: N, W: W}}, {name: b, dims: {W: W, D: D}}]
+outputs: [{name: y, dims: {N: N, D: D}}]
+dtypes: [{x: f64, b: f64, y: f64, accumulate: f64}]
+semantics:
+  ranges: {n: N, p: D, w: W}
+  steps: ["all[] += b[w, p]", STEPS]
+"""
+BOUNDED = {  # and how many comparisons bound loops
+    "a window": ("y[n, p] += select(w >= floor(p * W / 3) and w < ceil((p + 1) * W / 3), x[n, w], 0)", 2),
+    "an extreme": ("y[n, p] max= select(w <= 2 * p and x[n, w] > 0, x[n, w] * 2, -inf)", 1),
+    "cells of two arrays": ("y[n, p] += select(p - w < 2, abs(x[n, w] - b[w, p]), 0)", 1),
+    "real numbers": ("y[n, p] += select(w < W / 2 and w < 2.5, x[n, w], 0)", 0),
+    "what is no letter of the sum": ("y[n, p] += select(p >= n and p % 2 == 0, x[n, w], 0)", 0),
+    "an extreme of zeros": ("y[n, p] max= select(w <= p, x[n, w], 0)", 0),
+    "a product": ("y[n, p] += select(w <= p, x[n, w] * b[w, p], 0)", 0),
+}
+
 BANDED = """op: Banded
 revision: 1
 summary: Products of a band.
@@ -361,6 +382,20 @@ def test_cells_of_a_band_are_an_operand(band: str) -> None:
     (op,) = load_texts({"banded.yaml": BANDED.replace("BAND", band)}).ops
     judged(op, rng("band", band), 20)
     assert any(phase.contraction is not None and phase.contraction.dense for phase in staged(op).phases)
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_comparisons_that_let_terms_in_bound_loops(name: str) -> None:
+    step, count = BOUNDED[name]
+    (op,) = load_texts({"ranged.yaml": RANGED.replace("STEPS", f'"{step}"')}).ops
+    judged(op, rng("ranged", name), 12)
+    assert sum(len(part.where) for part in staged(op).program.parts) == count
+
+
+def test_sums_that_other_steps_begin_keep_their_choices() -> None:
+    steps = '"y[n, p] = -0.0 * x[n, 0]", "y[n, p] += select(w < p, x[n, w], 0)"'
+    (op,) = load_texts({"ranged.yaml": RANGED.replace("STEPS", steps)}).ops
+    assert not any(part.where for part in staged(op).program.parts)
 
 
 def test_a_letter_that_is_named_may_have_digits() -> None:

@@ -59,9 +59,11 @@ class Idioms(IdiomSpec):
         read = self.cell(v, **{at: other})
         text = self.one((read, f"{read} * {read}", f"{read} + 1"))
         most = (self.most(v, v, by=200) if sign == "+=" else 1e9) if v.most is not None else None
+        target, nothing = f"{name}[{', '.join(v.letters)}]", {"+=": "0", "max=": "-inf", "min=": "inf"}[sign]
+        chosen = f"{target} {sign} select({guard}, {text}, {nothing})"
         self.made(
             Array(name, v.letters, most),
-            f'do: {name}[{", ".join(v.letters)}] {sign} {text}\n      where: ["{guard}"]',
+            chosen if self.chance(0.3) else f'do: {target} {sign} {text}\n      where: ["{guard}"]',
         )
 
     def groups(self) -> None:

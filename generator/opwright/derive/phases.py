@@ -46,6 +46,7 @@ from .rewrites.nested import at_once
 from .rewrites.offsets import at_offsets
 from .rewrites.outside import outside
 from .rewrites.pairing import paired
+from .rewrites.ranged import ranged
 from .rewrites.reaching import reaching
 from .rewrites.respelling import assigned, numbered, respelled, unwound
 from .rewrites.row_blocks import block_letter, by_blocks
@@ -108,7 +109,7 @@ class Staged:
 def staged(op: Op) -> Staged:
     """The phases of an operation."""
     outputs = [tensor.name for tensor in op.outputs]
-    found = conditioned(indicated(copied(numbered(separated(op)))))
+    found = ranged(conditioned(indicated(copied(numbered(separated(op))))), op)
     found = unwound(in_digits(written_out(made_once(needed(found, outputs)), op)))
     found = at_offsets(told_once(at_named(looked_up(flattened(picked(found, op)), op))))
     found = assigned(in_strips(in_components(summed_first(on_sides(framed(found, op), op)))), once)
