@@ -265,3 +265,31 @@ def test_lanes_go_along_what_other_phases_leave_together() -> None:
     phases = staged(op).phases
     (sums,) = [phase for phase in phases if any(part.target.tensor == "parts" for part in phase.parts)]
     assert sums.lanes == ("d",)
+
+
+CUBES = """op: Cubes
+revision: 1
+summary: Sums of cubes over windows.
+dims: {c_cells: C, h_cells: H, w_cells: W}
+inputs: [{name: x, dims: {C: C, H: H, W: W}}]
+outputs: [{name: y, dims: {C: C, O: H - 2, P: W - 2}}]
+dtypes: [{x: f32, y: f32, accumulate: f32}]
+semantics:
+  ranges: {c: C, o: H - 2, p: W - 2, k: 3, l: 3}
+  steps: ["s[c, o, p] += pow(x[c, o + k, p + l], 3)", "y[c, o, p] = pow(s[c, o, p], 1 / 3)"]
+"""
+
+
+def innermost(statement: object) -> list[str]:
+    """The letters of the loops within a statement that have none within themselves."""
+    body = getattr(statement, "body", ())
+    within = [letter for one in body for letter in innermost(one)]
+    return within or ([statement.letter] if isinstance(statement, nodes.For) else [])
+
+
+def test_rows_that_a_task_adds_up_are_walked_along_their_cells_whichever_letter_has_lanes() -> None:
+    (kernel,) = step_unit(load_texts({"cubes.yaml": CUBES}).ops[0]).kernels
+    functions = [function for phase in kernel.phases for function in phase.functions]
+    assert len(functions) > 1
+    for function in functions:
+        assert "k" not in [letter for one in function.body for letter in innermost(one)]

@@ -1732,7 +1732,7 @@ static inline void opwright_rows_back_1(uint8_t *to, const uint8_t *from, const 
 static inline void opwright_put_planes_1(uint8_t *to, const uint8_t *from, opwright_axis *axes, int64_t first, int64_t rank, int64_t cells, int64_t each,
     int64_t part, int64_t parts)
 {
-    int32_t places[OPWRIGHT_PLANE_CELLS];
+    int64_t places[OPWRIGHT_PLANE_CELLS];
     opwright_axis one[1] = {{1, 0, 0}}, *const next = first < rank ? axes + first : one;
     const int64_t planes = next->extent, all = cells * each;
     int64_t low = opwright_min((each - 1) * next->from, 0), high = opwright_max((each - 1) * next->from, 0);
@@ -1746,7 +1746,7 @@ static inline void opwright_put_planes_1(uint8_t *to, const uint8_t *from, opwri
             place += rest % axes[k].extent * axes[k].from;
             rest /= axes[k].extent;
         }
-        places[i] = (int32_t)(place + rest * next->from);
+        places[i] = place + rest * next->from;
     }
     next->extent = opwright_ceil_div(planes, each);
     next->to *= each;
@@ -1833,10 +1833,14 @@ typedef struct {
     int32_t source[OPWRIGHT_PLANE_PAIRS], until[OPWRIGHT_PLANE_CELLS / 32];
 } opwright_plane_2;
 
-// How planes of so many cells, which lie within `span` cells, are put together; 0 if it takes as many vectors as half of the cells.
-static inline int opwright_plane_of_2(opwright_plane_2 *plane, const int32_t *places, int64_t cells, int64_t span)
+// How planes of so many cells, which lie within `span` cells, are put together; 0 if it takes as many vectors as half of the cells, or
+// more than there may be: to look at all vectors of cells that lie far apart would take longer than to copy them.
+static inline int opwright_plane_of_2(opwright_plane_2 *plane, const int64_t *places, int64_t cells, int64_t span)
 {
     int32_t pairs = 0;
+    if (span > OPWRIGHT_PLANE_PAIRS * 32) {
+        return 0;
+    }
     for (int64_t i = 0; i < cells; i += 32) {
         const int64_t count = opwright_min(cells - i, 32);
         for (int64_t k = 0; k * 32 < span; ++k) {
@@ -1891,7 +1895,7 @@ static inline void opwright_rows_back_2(uint16_t *to, const uint16_t *from, cons
 static inline void opwright_put_planes_2(uint16_t *to, const uint16_t *from, opwright_axis *axes, int64_t first, int64_t rank, int64_t cells, int64_t each,
     int64_t part, int64_t parts)
 {
-    int32_t places[OPWRIGHT_PLANE_CELLS];
+    int64_t places[OPWRIGHT_PLANE_CELLS];
     opwright_axis one[1] = {{1, 0, 0}}, *const next = first < rank ? axes + first : one;
     const int64_t planes = next->extent, all = cells * each;
     int64_t low = opwright_min((each - 1) * next->from, 0), high = opwright_max((each - 1) * next->from, 0);
@@ -1905,7 +1909,7 @@ static inline void opwright_put_planes_2(uint16_t *to, const uint16_t *from, opw
             place += rest % axes[k].extent * axes[k].from;
             rest /= axes[k].extent;
         }
-        places[i] = (int32_t)(place + rest * next->from);
+        places[i] = place + rest * next->from;
     }
     next->extent = opwright_ceil_div(planes, each);
     next->to *= each;
@@ -2000,10 +2004,14 @@ typedef struct {
     int32_t source[OPWRIGHT_PLANE_PAIRS], until[OPWRIGHT_PLANE_CELLS / 16];
 } opwright_plane_4;
 
-// How planes of so many cells, which lie within `span` cells, are put together; 0 if it takes as many vectors as half of the cells.
-static inline int opwright_plane_of_4(opwright_plane_4 *plane, const int32_t *places, int64_t cells, int64_t span)
+// How planes of so many cells, which lie within `span` cells, are put together; 0 if it takes as many vectors as half of the cells, or
+// more than there may be: to look at all vectors of cells that lie far apart would take longer than to copy them.
+static inline int opwright_plane_of_4(opwright_plane_4 *plane, const int64_t *places, int64_t cells, int64_t span)
 {
     int32_t pairs = 0;
+    if (span > OPWRIGHT_PLANE_PAIRS * 16) {
+        return 0;
+    }
     for (int64_t i = 0; i < cells; i += 16) {
         const int64_t count = opwright_min(cells - i, 16);
         for (int64_t k = 0; k * 16 < span; ++k) {
@@ -2058,7 +2066,7 @@ static inline void opwright_rows_back_4(uint32_t *to, const uint32_t *from, cons
 static inline void opwright_put_planes_4(uint32_t *to, const uint32_t *from, opwright_axis *axes, int64_t first, int64_t rank, int64_t cells, int64_t each,
     int64_t part, int64_t parts)
 {
-    int32_t places[OPWRIGHT_PLANE_CELLS];
+    int64_t places[OPWRIGHT_PLANE_CELLS];
     opwright_axis one[1] = {{1, 0, 0}}, *const next = first < rank ? axes + first : one;
     const int64_t planes = next->extent, all = cells * each;
     int64_t low = opwright_min((each - 1) * next->from, 0), high = opwright_max((each - 1) * next->from, 0);
@@ -2072,7 +2080,7 @@ static inline void opwright_put_planes_4(uint32_t *to, const uint32_t *from, opw
             place += rest % axes[k].extent * axes[k].from;
             rest /= axes[k].extent;
         }
-        places[i] = (int32_t)(place + rest * next->from);
+        places[i] = place + rest * next->from;
     }
     next->extent = opwright_ceil_div(planes, each);
     next->to *= each;
@@ -2167,10 +2175,14 @@ typedef struct {
     int32_t source[OPWRIGHT_PLANE_PAIRS], until[OPWRIGHT_PLANE_CELLS / 8];
 } opwright_plane_8;
 
-// How planes of so many cells, which lie within `span` cells, are put together; 0 if it takes as many vectors as half of the cells.
-static inline int opwright_plane_of_8(opwright_plane_8 *plane, const int32_t *places, int64_t cells, int64_t span)
+// How planes of so many cells, which lie within `span` cells, are put together; 0 if it takes as many vectors as half of the cells, or
+// more than there may be: to look at all vectors of cells that lie far apart would take longer than to copy them.
+static inline int opwright_plane_of_8(opwright_plane_8 *plane, const int64_t *places, int64_t cells, int64_t span)
 {
     int32_t pairs = 0;
+    if (span > OPWRIGHT_PLANE_PAIRS * 8) {
+        return 0;
+    }
     for (int64_t i = 0; i < cells; i += 8) {
         const int64_t count = opwright_min(cells - i, 8);
         for (int64_t k = 0; k * 8 < span; ++k) {
@@ -2225,7 +2237,7 @@ static inline void opwright_rows_back_8(uint64_t *to, const uint64_t *from, cons
 static inline void opwright_put_planes_8(uint64_t *to, const uint64_t *from, opwright_axis *axes, int64_t first, int64_t rank, int64_t cells, int64_t each,
     int64_t part, int64_t parts)
 {
-    int32_t places[OPWRIGHT_PLANE_CELLS];
+    int64_t places[OPWRIGHT_PLANE_CELLS];
     opwright_axis one[1] = {{1, 0, 0}}, *const next = first < rank ? axes + first : one;
     const int64_t planes = next->extent, all = cells * each;
     int64_t low = opwright_min((each - 1) * next->from, 0), high = opwright_max((each - 1) * next->from, 0);
@@ -2239,7 +2251,7 @@ static inline void opwright_put_planes_8(uint64_t *to, const uint64_t *from, opw
             place += rest % axes[k].extent * axes[k].from;
             rest /= axes[k].extent;
         }
-        places[i] = (int32_t)(place + rest * next->from);
+        places[i] = place + rest * next->from;
     }
     next->extent = opwright_ceil_div(planes, each);
     next->to *= each;

