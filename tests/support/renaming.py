@@ -12,6 +12,7 @@ import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 
 from opwright.check import names as rules
+from opwright.derive.rewrites.fitting import SUFFIX
 from opwright.emit import render
 from opwright.emit.c import interface
 from opwright.emit.output import Head
@@ -60,7 +61,9 @@ def code(op: Op) -> dict[str, str]:
     unit = None if view.op.stepped else render.unit(view.op)
     given = {"head": Head(Prose("")), "i": view, "unit": unit, "prefix": "lib"}
     files["operation.c"] = ENV.get_template("interface/operation.c.j2").render(**given)
-    return {path: text for path, text in files.items() if path.endswith((".c", ".h", ".py"))}
+    # Programs for sizes that fit spell these as polynomials, the factors of which are sorted by name.
+    told = {path: text for path, text in files.items() if SUFFIX not in path}
+    return {path: text for path, text in told.items() if path.endswith((".c", ".h", ".py"))}
 
 
 def identifiers(files: Mapping[str, str]) -> Iterator[tuple[Place, str]]:
@@ -110,9 +113,10 @@ def collisions(files: Mapping[str, str], others: Mapping[str, str]) -> list[str]
 
 
 def candidates(op: Op, files: Mapping[str, str]) -> list[str]:
-    """What a spec might name as generated code names something, but for whole names of its kernels."""
+    """What a spec might name as generated code names something, but for whole names of its kernels and words of C++."""
     found = {name.removeprefix("opwright_") for _, name in identifiers(files) if f"{op.function}_" not in name}
-    return sorted({word for name in found for word in (name, name.strip("_"), *name.strip("_").split("_")) if word})
+    words = {word for name in found for word in (name, name.strip("_"), *name.strip("_").split("_"))}
+    return sorted(words - interface.CPP_WORDS - {""})
 
 
 def hostile(op: Op, given: Mapping[str, str], words: Sequence[str], rng: Rng, share: float) -> Op:
