@@ -673,7 +673,6 @@ static void attention_bf16_bf16_bf16_bf16_bf16_f32_1_q(void *context_, int64_t p
                                 float *restrict carried_ = behind_ + (q - (begin_ + (end_ - begin_) / 64 * 64));
                                 q = opwright_min(q, end_ - 32);
                                 const int64_t n_ = 32;
-                                float *restrict total_row_ = total + (q - begin_);
                                 const float none_ = opwright_zero_f32();
                                 float tile_[32];
                                 for (int64_t i_ = 0; i_ < n_; ++i_) {

@@ -276,7 +276,6 @@ static void log_softmax_bf16_0_a(void *context_, int64_t part_)
                             float *restrict carried_ = behind_ + (a - (begin_ + (end_ - begin_) / 64 * 64));
                             a = opwright_min(a, end_ - 32);
                             const int64_t n_ = 32;
-                            float *restrict total_row_ = total + (a - begin_);
                             const float none_ = opwright_zero_f32();
                             float tile_[32];
                             for (int64_t i_ = 0; i_ < n_; ++i_) {

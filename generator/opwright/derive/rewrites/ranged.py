@@ -16,7 +16,7 @@ from ...language.model import Op
 from ...language.schema import Located
 from ..algebra.conditions import conjunction, conjuncts, is_number
 from ..algebra.slopes import comparisons, slope
-from ..program import INITIAL, Formula, Part, Program
+from ..program import INITIAL, Part, Program
 from .choosing import whole_numbers
 from .lone_sums import factors_of
 
@@ -43,10 +43,8 @@ def _ranged(found: Program, part: Part, integers: frozenset[str]) -> Part:
     if not ranges:
         return part
     left = dataclasses.replace(value, arguments=(conjunction(rest), chosen, other)) if rest else chosen
-    formula = part.formulas[0]
-    made = Formula(formula.word, dataclasses.replace(formula.assignment, value=left))
     where = (*part.where, *(Located(test, "", part.at) for test in ranges))
-    return dataclasses.replace(part, formulas=(made,), where=where)
+    return dataclasses.replace(part, formulas=(part.formulas[0].of(left),), where=where)
 
 
 def _is_range(found: Program, part: Part, test: Expr, integers: frozenset[str]) -> bool:

@@ -200,7 +200,14 @@ def _tile(
     full: tuple[Stmt, ...] = ()
     after: Sequence[Stmt] = ending() if ending is not None else ()
     begins: Stmt | None = None
-    if many or ending is None:
+    if span and ending is not None:
+        target = Index(rounds.CARRIED if again else Name(row.target_row(True, part)), LANE)
+        before, row.before = row.before, []
+        added = _each(updated(values, part.operator, Index(TILE, LANE), target, source), source)
+        stays = _each(Assign(target, Index(TILE, LANE), source=source), source)
+        ends = (If(nodes.Unary("!", LAST), (stays,), source=source), If(LAST, tuple(after), source=source))
+        after = (If(BEGUN, (added,), source=source), *ends)
+    elif many or ending is None:
         alone = places.follow(loops.staged.program, part, tuple(more))
         stored = {name: one for name, (one, _) in steps.items() if not (alone and one is part)}
         targets = {name: Index(Name(row.target_row(True, one)), LANE) for name, one in stored.items()}
@@ -216,12 +223,6 @@ def _tile(
             flush.append(_each(Assign(targets[name], cell, source=source) if begun else grown, source))
         if ending is None:
             after = flush
-        elif span:
-            target = Index(rounds.CARRIED, LANE) if again else targets[TILE.name]
-            added = _each(updated(values, part.operator, Index(TILE, LANE), target, source), source)
-            stays = _each(Assign(target, Index(TILE, LANE), source=source), source)
-            ends = (If(nodes.Unary("!", LAST), (stays,), source=source), If(LAST, tuple(after), source=source))
-            after = (If(BEGUN, (added,), source=source), *ends)
         else:
             target, none = targets[TILE.name], first[TILE.name]
             begins = If(nodes.Unary("!", BEGUN), (_each(Assign(target, none, source=source), source),), source=source)
