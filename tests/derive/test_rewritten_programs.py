@@ -398,6 +398,35 @@ def test_sums_that_other_steps_begin_keep_their_choices() -> None:
     assert not any(part.where for part in staged(op).program.parts)
 
 
+GATED = """op: Gated
+revision: 1
+summary: Windows times weights, times a factor of each cell.
+dims: {n_cells: N, c_cells: C, o_cells: O, h_cells: H, t_cells: T}
+inputs: [{name: x, dims: {N: N, C: C, H: H + TAPS}}, {name: f, dims: {O: O, C: C, K: TAPS}}, {name: s, dims: {SCALE}},
+  {name: z, dims: {N: N, H: H, T: T}}]
+outputs: [{name: y, dims: {N: N, O: O, H: H}}]
+dtypes: [{x: f64, f: f64, s: f64, z: f64, y: f64, accumulate: f64}]
+semantics:
+  ranges: {n: N, c: C, o: O, h: H, k: TAPS, t: T}
+  steps: ["first[] max= z[n, h, t]", "y[n, o, h] += x[n, c, WINDOW] * f[o, c, k] * s[CELL] * 2 * s[CELL] * 2"]
+"""
+
+
+@pytest.mark.parametrize(("scale", "cell"), [("N: N, O: O, H: H", "n, o, h"), ("H: H", "h"), ("O: O", "o"), ("", "")])
+@pytest.mark.parametrize(
+    ("window", "taps", "there"),
+    [("h + k", "T", True), ("h + k - 1", "3", True), ("h + k - 4", "3", False), ("h + k - 1", "T", False)],
+)
+def test_what_multiplies_all_terms_of_a_window_multiplies_its_sum(
+    scale: str, cell: str, window: str, taps: str, there: bool
+) -> None:
+    text = GATED.replace("TAPS", taps).replace("SCALE", scale).replace("CELL", cell).replace("WINDOW", window)
+    (op,) = load_texts({"gated.yaml": text}).ops
+    judged(op, rng("gated", cell, window, taps), 20)
+    weights = [part for part in staged(op).program.parts if {"c", "k", "h"} <= {*part.letters} - {"n"}]
+    assert any(part.operator == "set" for part in weights) == (not there and "h" in cell)
+
+
 def test_a_letter_that_is_named_may_have_digits() -> None:
     step = '"sums[] += f[z] * select(g[w] == z, 1, 0)"'
     text = DIGIT.replace("AXIS", "W: W").replace('"sums[] OPERATOR g[INDEX]"', step)

@@ -6,6 +6,7 @@ Indices may leave their axes by one, letters count through an axis of H * W, and
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -137,9 +138,13 @@ def cells(random: Rng, op: Op, wild: bool) -> tuple[dict[str, int], dict[str, An
     """Sizes, and arrays by name: indices inside and outside of axes; small integers, or some that are not finite."""
     sizes = {dim.symbol: int(random.choice([1, 1, 2, 3] if dim.min else [0, 1, 2, 2, 3])) for dim in op.dims.values()}
     found: dict[str, Any] = {}
+
+    def known(size: str) -> int:
+        return int(size) if size.isdigit() else sizes[size]
+
     for tensor in op.data_inputs:
         extents = [[term.split(" * ") for term in extent.text.split(" + ")] for extent in tensor.dims.values()]
-        shape = [sum(int(np.prod([sizes[size] for size in some])) for some in terms) for terms in extents]
+        shape = [sum(math.prod(map(known, some)) for some in terms) for terms in extents]
         numbers = random.integers(-3, 4, shape).astype(np.float64)
         some = random.choice((np.inf, -np.inf, np.nan, -0.0), shape)
         found[tensor.name] = np.where(random.random(shape) < 0.3 * wild, some, numbers)

@@ -16,6 +16,7 @@ from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ..contraction import contraction, contracts, spread, walked
 from ..program import Array, Part, Program
 from ..roles import COLUMNS, ROWS, roles
+from .gating import gates, has_terms
 from .lone_sums import added_up, as_they_lie, divided_factors, factors_of, product_of
 from .sharing import COSTLY
 
@@ -84,17 +85,19 @@ class _Split:
         return self.made
 
     def window(self, arrays: dict[str, Array]) -> list[Part]:
-        """The steps if one factor is read at windows and all others are weights; none if that is no product."""
+        """The steps if one factor is read at windows, others are weights or gates; none if that is no product."""
         part, self.taken = self.part, frozenset(arrays)
         if part.by or part.where or part.operator != "sum" or part.target.tensor in self.found.integers:
             return []
         value, divisors = self.undivided(part.formulas[0].value)
         factors = list(factors_of(value))
-        scales = [one for one in factors if not self.letters(one)]
-        moving = [one for one in factors if self.letters(one)]
-        windows = [one for one in moving if isinstance(one, Read) and any(map(self.moves, one.indices))]
-        weights = [one for one in moving if one not in windows]
-        if len(windows) != 1 or not weights or not walked(self.found, part.target):
+        windows = [one for one in factors if isinstance(one, Read) and any(map(self.moves, one.indices))]
+        weights = [one for one in factors if one not in windows]
+        if len(windows) != 1 or not any(map(self.letters, weights)) or not walked(self.found, part.target):
+            return []
+        scales = gates(self.found, part, windows[0], weights)
+        weights = [one for one in weights if one not in scales]
+        if any(map(expr.reads, divisors)) and not has_terms(self.found, part, windows[0]):
             return []
         reads = [read for one in weights for read in expr.reads(one)]
         if len(factors) == 2 and not divisors and isinstance(weights[0], Read) and walked(self.found, weights[0]):
