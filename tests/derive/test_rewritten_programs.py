@@ -46,6 +46,7 @@ SINGLE = {
     "an index at a cell that is named": "y[j, m] += select(to[n] == m, 1, 0) * select(at[j] == n, 2, 0) * s[n, l] * s[j, l]",
     "a cell of one factor that divides all": "y[n, m] += s[n, k] * x[k, c] * x2[m, c] / at[n]",
     "a product that cells divide": "y[n, m] += s[n, k] / (at[n] + s[n, l]) * x[k, c] / to[n] * x2[m, c]",
+    "a letter without terms": "y[n, m] += s[n, k] * s[n, l] * s[n, l + 1] * x[k, c] * x2[m, c]",
     "sums in cells that begin with nothing": "y[n, m] = x2[3 * m + 1, 0]"
     '"\n    - "y[n, m] += s[n, k] * x[k, c] * x2[m, c]',
     "two that are picked": "t[n, m] += select(at[n] == k, 1, 0) * x[k, c] * x2[m, c]"
@@ -468,9 +469,12 @@ semantics:
     assert len(staged(op).phases) == 1
 
 
+SUMS_OF_ALL = (1380, 1455)  # programs that read sums of everything which are products
+
+
 def test_programs_of_random_marks_compute_what_the_interpreter_computes() -> None:
     made = 0
-    for number in range(COUNT):
+    for number in (*range(COUNT), *SUMS_OF_ALL):
         random = rng("marks", number)
         text = Marks(random).text(str(random.choice(["s64", "s64", "f64"])))
         try:

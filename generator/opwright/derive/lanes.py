@@ -35,7 +35,8 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
     walked: dict[str, None] = {}
     for part in parts:
         for read in (part.target, *part.reads):
-            for number in [len(read.indices) - 1] if read.tensor in sums else _last_axes(op, found, read.tensor):
+            last = range(len(read.indices))[-1:]
+            for number in last if read.tensor in sums else _last_axes(op, found, read.tensor):
                 letter = found.walks(read.tensor, number, read.indices[number])
                 digits = found.digits(read.tensor, number, read.indices[number]) or ()
                 inner = [name for name in digits[-1:] if not whole or _reduced_alone(parts, name)]

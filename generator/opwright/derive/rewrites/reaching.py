@@ -56,6 +56,8 @@ class _Reaching:
             return None
         product = self.part.of(self.part.target, "sum", product_of([self.copied(factor, summed) for factor in factors]))
         outer = [one for letter in self.inside.keys() & cells for one in self.inside[letter]]
+        alone = {one for one in summed if any(one not in expr.names(factor) for factor in factors)}
+        outer += [self.some(letter) for letter in sorted(alone)]
         steps = self.chosen(product, outer) if outer else [*self.copies, product]
         made = dataclasses.replace(self.found, arrays=self.arrays, parts=tuple(self.placed(steps)))
         return made if is_product(made, steps[len(self.copies)]) else None
@@ -88,6 +90,12 @@ class _Reaching:
         axes = tuple(dataclasses.replace(self.found.letters[letter], name=letter) for letter in letters)
         self.arrays[name] = Array(name, "between", axes)
         return Read(name, tuple(Name(axis.name) for axis in axes))
+
+    def some(self, letter: str) -> Expr:
+        """Whether a summed letter has any terms: other factors than its own multiply its sum, also if it has none."""
+        there = self.cells(f"some_{self.part.number}_{len(self.copies)}_", ())
+        self.copies.append(self.part.of(there, "max", _chosen(self.inside[letter], Number(1)), (letter,)))
+        return Binary(">", there, Number(0))
 
     def chosen(self, product: Part, outer: list[Expr]) -> list[Part]:
         """The steps with a product of all cells, of which some are taken."""
