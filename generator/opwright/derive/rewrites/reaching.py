@@ -51,13 +51,12 @@ class _Reaching:
         if len(factors) < 2 or not all(map(self.conditions, self.part.reads)):
             return None
         cells = {letter for letter in letters_of(self.part.target) if letter}
-        summed = self.inside.keys() - cells
+        summed = [letter for letter in self.inside if letter not in cells]
         if any(sum(letter in expr.names(factor) for factor in factors) < 2 for letter in summed):
             return None
         product = self.part.of(self.part.target, "sum", product_of([self.copied(factor, summed) for factor in factors]))
-        outer = [one for letter in self.inside.keys() & cells for one in self.inside[letter]]
-        alone = {one for one in summed if any(one not in expr.names(factor) for factor in factors)}
-        outer += [self.some(letter) for letter in sorted(alone)]
+        outer = [one for letter in self.inside if letter in cells for one in self.inside[letter]]
+        outer += [self.some(one) for one in summed if any(one not in expr.names(factor) for factor in factors)]
         steps = self.chosen(product, outer) if outer else [*self.copies, product]
         made = dataclasses.replace(self.found, arrays=self.arrays, parts=tuple(self.placed(steps)))
         return made if is_product(made, steps[len(self.copies)]) else None
