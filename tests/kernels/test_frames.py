@@ -1,4 +1,4 @@
-"""Long windows that begin far from each other: lanes go along their cells, which lie together."""
+"""Long windows that begin far from each other, and parts of axes: lanes go along their cells, which lie together."""
 
 from __future__ import annotations
 
@@ -72,3 +72,29 @@ semantics:
 def test_windows_in_rows_of_their_own_have_lanes_along_their_cells() -> None:
     (op,) = load_texts({"diagonal.yaml": DIAGONAL}).ops
     assert all("k" in phase.lanes for phase in staged(op).phases)
+
+
+PARTS = """op: Roughness
+revision: 1
+summary: How rough rows are, and the greatest cell but for the first one of each.
+dims: {rows: N, high: {symbol: H, min: 2}, wide: {symbol: W, min: 2}}
+inputs: [{name: src, dims: {N: N, H: H, W: W}}]
+outputs: [{name: rough, dims: {N: N}}, {name: peak, dims: {N: N}}]
+dtypes:
+  - {src: f32, rough: f32, peak: f32, accumulate: f32}
+  - {src: bf16, rough: f32, peak: bf16, accumulate: f32}
+semantics:
+  ranges: {n: N, h: H - 1, w: W - 1}
+  steps:
+    - rough[n] += abs(src[n, h + 1, w + 1] - src[n, h, w])
+    - peak[n] max= src[n, h, w + 1]
+"""
+
+
+def test_parts_of_axes_that_are_reduced_have_lanes_along_them(tmp_path: Path) -> None:
+    library, module = package({"parts.yaml": PARTS}, tmp_path, "parts_of_axes")
+    (op,) = library.ops
+    for isa in serving(module, op):
+        with instruction_set(module, isa):
+            assert first_disagreement(module, op, rng(isa, "parts"), CALLS, Counter[str]()) is None
+    assert "lanes along w: row" in str(module.explain(op.op, np.ones((3, 20, 40), np.float32)))

@@ -40,7 +40,7 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
                 letter = found.walks(read.tensor, number, read.indices[number])
                 digits = found.digits(read.tensor, number, read.indices[number]) or ()
                 inner = [name for name in digits[-1:] if not whole or _reduced_alone(parts, name)]
-                inner = inner or [*_slid(found, parts, read, number)[:1]]
+                inner = inner or [*_slid(found, parts, read, number)[:1]] or _shifted(found, part, read, number)
                 walked |= dict.fromkeys([letter] if letter else inner)
     given = [part for part in parts if any(found.arrays[read.tensor].role == "input" for read in part.reads)]
     if given and walked and not any(letter in part.letters for part in given for letter in walked):
@@ -159,6 +159,14 @@ def _slid(found: Program, parts: Sequence[Part], read: Read, number: int) -> tup
         if factors.get(cell.name) == 1 and far and cell.name not in kept and many(cell, LONG):
             return cell.name, window.name
     return ()
+
+
+def _shifted(found: Program, part: Part, read: Read, number: int) -> list[str]:
+    """The letter that a step reduces which alone moves an index, by one cell each, as in `x[w + 1]`."""
+    index = read.indices[number]
+    letters = [name for name in found.letters if name in expr.names(index)]
+    reduced = [name for name in letters if found.letters[name].kind == "one" and name not in expr.names(part.target)]
+    return reduced if len(letters) == 1 and reduced and slope(index, reduced[0]) == Number(1) else []
 
 
 def _before_one_cell(found: Program, parts: Sequence[Part]) -> dict[str, None]:
