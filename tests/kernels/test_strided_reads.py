@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
+import ml_dtypes
 import numpy as np
+import pytest
 from opwright.derive.phases import staged
 from support.draws import FULL, rng
 from support.package import package
@@ -54,6 +57,25 @@ semantics:
   steps:
     - dst[p, m, a] += x[m, a] * y[p, a]
 """
+# Patches that share no cells, whose terms lie in lines of `size` cells: they are copied in blocks of lines.
+PATCHES = """op: Patches
+revision: 1
+summary: What each patch of all channels gives.
+dims: {batch: {symbol: N}, channels: {symbol: C}, patches: {symbol: P}, outputs: {symbol: O}}
+attributes:
+  - {name: size, symbol: T, type: s64, required: true, min: 1}
+inputs:
+  - {name: x, dims: {N: N, C: C, X: P * T}}
+  - {name: w, dims: {O: O, C: C, T: T}}
+outputs: [{name: dst, dims: {N: N, P: P, O: O}}]
+dtypes:
+  - {x: f32, w: f32, dst: f32, accumulate: f32}
+  - {x: bf16, w: bf16, dst: f32, accumulate: f32}
+semantics:
+  ranges: {n: N, c: C, p: P, o: O, t: T}
+  steps:
+    - dst[n, p, o] += x[n, c, p * T + t] * w[o, c, t]
+"""
 
 
 def test_random_reads_by_strides_give_what_the_interpreter_gives(tmp_path: Path) -> None:
@@ -75,3 +97,24 @@ def test_engines_multiply_heads_where_they_lie(tmp_path: Path) -> None:
     assert "2 x 4 x 33 rows, 33 columns, 16 terms" in told
     assert "2 x 4 x 33 rows, 16 columns, 33 terms" in told
     assert "copied first: nothing" in told
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_patches_of_any_size_are_copied_whole(made_patches: ModuleType, dtype: type) -> None:
+    random = rng("patches", dtype.__name__)
+    for size in (1, 2, 3, 4, 5, 8, 11, 12, 16, 17, 40):
+        samples, channels, patches, outputs = (int(random.integers(1, most)) for most in (4, 300 // size + 2, 60, 40))
+        x = random.integers(-3, 4, (samples, patches, size, channels)).astype(dtype)  # with the channels last
+        x = np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if random.random() < 0.7 else x.transpose(0, 3, 1, 2)
+        w = random.integers(-3, 4, (outputs, channels, size)).astype(dtype)
+        expected = np.einsum("ncpt,oct->npo", x.astype(np.float32), w.astype(np.float32))
+        cells = np.lib.stride_tricks.as_strided(
+            x, (samples, channels, patches * size), (x.strides[0], x.strides[1], x.strides[3])
+        )
+        for threads in (1, 3):
+            assert np.array_equal(made_patches.patches(cells, w, size=size, threads=threads), expected), size
+
+
+@pytest.fixture(scope="module")
+def made_patches(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    return package({"patches.yaml": PATCHES}, tmp_path_factory.mktemp("patches"), "strided_patches")[1]

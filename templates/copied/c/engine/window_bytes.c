@@ -265,8 +265,7 @@ void OPWRIGHT_NAME(window)(const void *problem, const void *given_left, const vo
     c.workers = (char *)c.starts + whole_lines(p.runs * 8);
     for (int64_t r = 0; r < p.runs; r++)
         c.starts[r] = term_place(q, r * p.run) * CELL;
-    const int64_t all = copied_cells(&q->left), length = q->left.axes ? q->left.extent[q->left.axes - 1] : 1;
-    c.copies = (copying){&q->left, first, copy, length, all / max(1, length), max(1, COPIED_CELLS / max(1, length))};
+    c.copies = copying_of(&q->left, first, copy);
     opwright_run(team, left_task, &c, ceil_div(c.copies.lines, c.copies.each));
     opwright_run(team, pack_task, &c, p.vectors);
     opwright_run(team, block_task, &c, p.products * p.blocks * p.shares);
