@@ -6,6 +6,7 @@ where no engine has a kernel: for these dtypes, on this CPU. Nothing here knows 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,6 +41,10 @@ from ._windows import Placed, Slide, Window
 
 STORED, OUTPUT, FINISHED = range(3)  # where sums go: opwright_product.h
 BY_PIECES, BY_TASKS = 1, 2  # how sums of windows are finished: c/engine/window.c
+# Windows of what is written, from which on they are rows that overlap, if nothing need be copied: 101 frames of 400
+# cells by 201 filters, f32, take 0.4 of the time, two threads 0.3; 201 lags of 2000 cells by 20 signals 0.35. Five lags
+# take 1.1, three 1.3 (Intel Xeon with AVX-512, gcc 12.2).
+MANY_TAPS = 16
 
 
 @dataclass(frozen=True)
@@ -289,6 +294,11 @@ class _One:
         sizes = f"{times}{shape.rows.extent} rows, {shape.columns.extent} columns, {shape.terms.extent} terms"
         return self.made_by(found, "opwright_contraction *", values, f"a contraction for {found.isa.name}: {sizes}")
 
+    def in_place(self) -> Product | None:
+        """By the engine of products, if it copies neither operand."""
+        direct = self.product()
+        return None if direct is None or direct.problem.left.wanted or direct.problem.right.wanted else direct
+
     @property
     def zeros(self) -> tuple[Any, Any]:
         return self.call.zeros.get(self.contraction.phase, (0, 0))
@@ -316,8 +326,8 @@ class _One:
         slid = [side for side in ("left", "right") if self.placed[side].windows]
         if found is None or self.label != BYTES or len(slid) != 1:
             return None
-        direct = self.product()
-        if direct is not None and not (direct.problem.left.wanted or direct.problem.right.wanted):
+        direct = self.in_place()
+        if direct is not None:
             return direct
         exchanged = slid == ["right"]
         one, other = (self.placed[side] for side in (("right", "left") if exchanged else ("left", "right")))
@@ -348,6 +358,10 @@ class _One:
         )
         if problem is None:
             return None
+        many = problem.solve == _windows.W and math.prod(axis.taps for axis in problem.axes) >= MANY_TAPS
+        direct = self.in_place() if many and self.stored else None
+        if direct is not None:
+            return direct
         channelwise = "channelwise_" if _windows.channelwise(problem) else ""
         group = f"window_{channelwise}{'weights' if problem.solve == _windows.W else 'data'}"
         label = self.label

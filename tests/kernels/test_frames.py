@@ -98,3 +98,30 @@ def test_parts_of_axes_that_are_reduced_have_lanes_along_them(tmp_path: Path) ->
         with instruction_set(module, isa):
             assert first_disagreement(module, op, rng(isa, "parts"), CALLS, Counter[str]()) is None
     assert "lanes along w: row" in str(module.explain(op.op, np.ones((3, 20, 40), np.float32)))
+
+
+LAGS = """op: Lags
+revision: 1
+summary: How much signals have of patterns, at each of the lags at which they fit.
+dims: {signals: {symbol: B}, patterns: {symbol: G}, cells: {symbol: K}}
+inputs: [{name: src, dims: {B: B, L: K + 20}}, {name: pattern, dims: {G: G, K: K}}]
+outputs: [{name: dst, dims: {B: B, G: G, T: 21}}]
+dtypes:
+  - {src: f32, pattern: f32, dst: f32, accumulate: f32}
+  - {src: bf16, pattern: bf16, dst: bf16, accumulate: f32}
+semantics:
+  ranges: {b: B, g: G, t: 21, k: K}
+  steps:
+    - dst[b, g, t] += src[b, t + k] * pattern[g, k]
+"""
+
+
+def test_many_windows_of_few_cells_are_rows_that_overlap(tmp_path: Path) -> None:
+    library, module = package({"lags.yaml": LAGS}, tmp_path, "overlapping_lags")
+    (op,) = library.ops
+    for isa in serving(module, op):
+        with instruction_set(module, isa):
+            assert first_disagreement(module, op, rng(isa, "lags"), CALLS, Counter[str]()) is None
+    told = str(module.explain(op.op, np.ones((3, 420), np.float32), np.ones((9, 400), np.float32)))
+    assert "a contraction for" in told
+    assert "copied first: nothing" in told
