@@ -454,15 +454,16 @@ INLINE void turned_tile(const operands *o, const int MR, const int NB) {
     for (const run *r = o->runs, *last = r + o->run_count; r != last; r++) {
         const unit *s = o->scalars + r->scalars, *v = o->vectors + r->vectors;
         _Pragma("GCC unroll 4") for (int64_t left = r->length; left; left--, s += term, v += step) {
-            tile_rows rows;
-            UNROLL for (int m = 0; m < MR; m += NEAR_ROWS) rows[m / NEAR_ROWS] = s + m;
-            multiply(MR, NB, rows, UNIT_BYTES, v, sum);
+            units f[MAX_WIDE];
+            EACH_VECTOR f[b] = units_load(v + b * LANES);
+            EACH_ROW EACH_VECTOR FUSE_SPREAD(sum[m][b], f[b], s + m);
+            keep(MR, NB, sum);
         }
     }
     finish(o, MR, NB, o->out_row, sum);
 }
 
-#if VECTOR_BYTES == 32
+#if VECTOR_BYTES == 64
 static void turned_tile_1x1(const operands *o) { turned_tile(o, 1, 1); }
 static void turned_tile_2x1(const operands *o) { turned_tile(o, 2, 1); }
 static void turned_tile_3x1(const operands *o) { turned_tile(o, 3, 1); }
@@ -475,30 +476,50 @@ static void turned_tile_9x1(const operands *o) { turned_tile(o, 9, 1); }
 static void turned_tile_10x1(const operands *o) { turned_tile(o, 10, 1); }
 static void turned_tile_11x1(const operands *o) { turned_tile(o, 11, 1); }
 static void turned_tile_12x1(const operands *o) { turned_tile(o, 12, 1); }
+static void turned_tile_13x1(const operands *o) { turned_tile(o, 13, 1); }
+static void turned_tile_14x1(const operands *o) { turned_tile(o, 14, 1); }
 static void turned_tile_1x2(const operands *o) { turned_tile(o, 1, 2); }
 static void turned_tile_2x2(const operands *o) { turned_tile(o, 2, 2); }
 static void turned_tile_3x2(const operands *o) { turned_tile(o, 3, 2); }
 static void turned_tile_4x2(const operands *o) { turned_tile(o, 4, 2); }
 static void turned_tile_5x2(const operands *o) { turned_tile(o, 5, 2); }
 static void turned_tile_6x2(const operands *o) { turned_tile(o, 6, 2); }
-static void turned_tile_1x3(const operands *o) { turned_tile(o, 1, 3); }
-static void turned_tile_2x3(const operands *o) { turned_tile(o, 2, 3); }
-static void turned_tile_3x3(const operands *o) { turned_tile(o, 3, 3); }
-static void turned_tile_4x3(const operands *o) { turned_tile(o, 4, 3); }
-static void turned_tile_1x4(const operands *o) { turned_tile(o, 1, 4); }
-static void turned_tile_2x4(const operands *o) { turned_tile(o, 2, 4); }
-static void turned_tile_1x8(const operands *o) { turned_tile(o, 1, 8); }
+static void turned_tile_7x2(const operands *o) { turned_tile(o, 7, 2); }
+static void turned_tile_8x2(const operands *o) { turned_tile(o, 8, 2); }
+static void turned_tile_9x2(const operands *o) { turned_tile(o, 9, 2); }
+static void turned_tile_10x2(const operands *o) { turned_tile(o, 10, 2); }
+static void turned_tile_11x2(const operands *o) { turned_tile(o, 11, 2); }
+static void turned_tile_12x2(const operands *o) { turned_tile(o, 12, 2); }
+static void turned_tile_13x2(const operands *o) { turned_tile(o, 13, 2); }
+static void turned_tile_14x2(const operands *o) { turned_tile(o, 14, 2); }
+#elif VECTOR_BYTES == 32
+static void turned_tile_1x1(const operands *o) { turned_tile(o, 1, 1); }
+static void turned_tile_2x1(const operands *o) { turned_tile(o, 2, 1); }
+static void turned_tile_3x1(const operands *o) { turned_tile(o, 3, 1); }
+static void turned_tile_4x1(const operands *o) { turned_tile(o, 4, 1); }
+static void turned_tile_5x1(const operands *o) { turned_tile(o, 5, 1); }
+static void turned_tile_6x1(const operands *o) { turned_tile(o, 6, 1); }
+static void turned_tile_1x2(const operands *o) { turned_tile(o, 1, 2); }
+static void turned_tile_2x2(const operands *o) { turned_tile(o, 2, 2); }
+static void turned_tile_3x2(const operands *o) { turned_tile(o, 3, 2); }
+static void turned_tile_4x2(const operands *o) { turned_tile(o, 4, 2); }
+static void turned_tile_5x2(const operands *o) { turned_tile(o, 5, 2); }
+static void turned_tile_6x2(const operands *o) { turned_tile(o, 6, 2); }
 #endif
 
 tile_function *const TURNED_TABLE[MAX_WIDE + 1][MAX_HIGH + 1] = {
-#if VECTOR_BYTES == 32
+#if VECTOR_BYTES == 64
  [1][1] = turned_tile_1x1, [1][2] = turned_tile_2x1, [1][3] = turned_tile_3x1, [1][4] = turned_tile_4x1,
  [1][5] = turned_tile_5x1, [1][6] = turned_tile_6x1, [1][7] = turned_tile_7x1, [1][8] = turned_tile_8x1,
  [1][9] = turned_tile_9x1, [1][10] = turned_tile_10x1, [1][11] = turned_tile_11x1, [1][12] = turned_tile_12x1,
- [2][1] = turned_tile_1x2, [2][2] = turned_tile_2x2, [2][3] = turned_tile_3x2, [2][4] = turned_tile_4x2,
- [2][5] = turned_tile_5x2, [2][6] = turned_tile_6x2, [3][1] = turned_tile_1x3, [3][2] = turned_tile_2x3,
- [3][3] = turned_tile_3x3, [3][4] = turned_tile_4x3, [4][1] = turned_tile_1x4, [4][2] = turned_tile_2x4,
- [8][1] = turned_tile_1x8,
+ [1][13] = turned_tile_13x1, [1][14] = turned_tile_14x1, [2][1] = turned_tile_1x2, [2][2] = turned_tile_2x2,
+ [2][3] = turned_tile_3x2, [2][4] = turned_tile_4x2, [2][5] = turned_tile_5x2, [2][6] = turned_tile_6x2,
+ [2][7] = turned_tile_7x2, [2][8] = turned_tile_8x2, [2][9] = turned_tile_9x2, [2][10] = turned_tile_10x2,
+ [2][11] = turned_tile_11x2, [2][12] = turned_tile_12x2, [2][13] = turned_tile_13x2, [2][14] = turned_tile_14x2,
+#elif VECTOR_BYTES == 32
+ [1][1] = turned_tile_1x1, [1][2] = turned_tile_2x1, [1][3] = turned_tile_3x1, [1][4] = turned_tile_4x1,
+ [1][5] = turned_tile_5x1, [1][6] = turned_tile_6x1, [2][1] = turned_tile_1x2, [2][2] = turned_tile_2x2,
+ [2][3] = turned_tile_3x2, [2][4] = turned_tile_4x2, [2][5] = turned_tile_5x2, [2][6] = turned_tile_6x2,
 #endif
 };
 #endif

@@ -53,7 +53,8 @@ enum {
     TURNED_TERMS = 256,        // minimum for which rows that are neighbours in left become lanes of few columns: 4096x32x512 0.7
                                // to 0.9 of the time, 4096x16x64 0.9 (bf16) and 1.1, 100000x16x16 2 to 4 times (AMD Zen 4, gcc 12.2)
     TURNED_STEP = 800,         // bytes between terms of left, maximum, of which tiles read rows side by side in place: 100x50x3000 0.79
-                               // of the time of copies, 197x50x1000 0.88, 31x33x5000 0.93; 247x197x333 1.05 (AMD Zen 3, gcc 12.2, f32)
+                               // of the time of copies, 197x50x1000 0.88, 31x33x5000 0.93; 247x197x333 1.05 (AMD Zen 3, gcc 12.2, f32);
+                               // 64x64x64 0.84, 96x96x96 0.88, 197x197x197 0.96 (Sapphire Rapids, gcc 12.2, f32)
     SPLIT_BYTES = 512 << 10,   // of floats in parts, which a task copies for itself: registers read them from the second-level cache
     AHEAD = 16,                // terms that are prefetched before they are packed,
     AHEAD_LINES = 4,           // and lines of each column, where terms are contiguous

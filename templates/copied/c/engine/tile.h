@@ -182,8 +182,8 @@ enum {
 // By vectors and rows; tiles.c compiles them once for all callers.
 typedef void tile_function(const operands *);
 #define TILE_TABLE OPWRIGHT_NAME(tiles)
-// Tiles whose scalars of a term lie side by side. Not timed with vectors of 64 bytes.
-#if VECTOR_BYTES == 32 && !OPWRIGHT_PAIRS && !defined(OPWRIGHT_BYTES)
+// Tiles whose scalars of a term lie side by side.
+#if VECTOR_BYTES >= 32 && !OPWRIGHT_PAIRS && !defined(OPWRIGHT_BYTES)
 #define TURNS 1
 #define TURNED_TABLE OPWRIGHT_NAME(turned_tiles)
 extern tile_function *const TURNED_TABLE[MAX_WIDE + 1][MAX_HIGH + 1];
