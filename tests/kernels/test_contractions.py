@@ -258,9 +258,12 @@ def test_any_number_of_rows_that_lie_side_by_side_add_up_exactly(made: Made) -> 
 
 
 def test_what_lies_behind_columns_that_are_read_in_place_is_in_no_sum(made: Made) -> None:
-    """The last vector of each row ends behind the last column, but none behind the last row; there may be none of each."""
+    """The last vector of a row ends behind the last column, of short ones behind the next row, too; there may be none of each."""
     rng = np.random.default_rng(13)
-    shapes = (1, 33, 17), (3, 9, 65), (2, 100, 21), (1, 5, 0), (2, 0, 7), (0, 3, 9)
+    shapes = (
+        (1, 33, 17), (3, 9, 65), (2, 100, 21), (1, 9, 11), (2, 6, 5), (3, 1, 3), (1, 10, 43),
+        (1, 5, 0), (2, 0, 7), (0, 3, 9),
+    )  # fmt: skip
     for (count, rows, columns), terms, gap, dtype in itertools.product(
         shapes, (0, 1, 2, 40, 1030), (0, 20), ("f32", "f64")
     ):

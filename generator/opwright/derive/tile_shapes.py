@@ -81,8 +81,8 @@ DATA = _family(
         FOUR: _up_to({1: 12, 2: 8, 3: 5, 4: 4, 8: 2}),
     },
 )
-# The same, whose scalars of a term lie side by side: panels of two vectors, and the single one that is left.
-TURNED = _family("turned_tile", {SIXTEEN: _up_to({1: 14, 2: 14}), EIGHT: _up_to({1: 6, 2: 6})})
+# The same of panels of products, whose scalars of a term lie side by side.
+TURNED = _family("turned_tile", {SIXTEEN: _up_to({1: 16, 2: 14, 3: 9}), EIGHT: _up_to({1: 12, 2: 6})})
 # Groups that share a vector.
 PICKED = _family("picked_tile", {EVERY: _up_to({1: 12})})
 # Sums over lanes: pixels by channels, of which a quarter of a vector has room.

@@ -478,6 +478,8 @@ static void turned_tile_11x1(const operands *o) { turned_tile(o, 11, 1); }
 static void turned_tile_12x1(const operands *o) { turned_tile(o, 12, 1); }
 static void turned_tile_13x1(const operands *o) { turned_tile(o, 13, 1); }
 static void turned_tile_14x1(const operands *o) { turned_tile(o, 14, 1); }
+static void turned_tile_15x1(const operands *o) { turned_tile(o, 15, 1); }
+static void turned_tile_16x1(const operands *o) { turned_tile(o, 16, 1); }
 static void turned_tile_1x2(const operands *o) { turned_tile(o, 1, 2); }
 static void turned_tile_2x2(const operands *o) { turned_tile(o, 2, 2); }
 static void turned_tile_3x2(const operands *o) { turned_tile(o, 3, 2); }
@@ -492,6 +494,15 @@ static void turned_tile_11x2(const operands *o) { turned_tile(o, 11, 2); }
 static void turned_tile_12x2(const operands *o) { turned_tile(o, 12, 2); }
 static void turned_tile_13x2(const operands *o) { turned_tile(o, 13, 2); }
 static void turned_tile_14x2(const operands *o) { turned_tile(o, 14, 2); }
+static void turned_tile_1x3(const operands *o) { turned_tile(o, 1, 3); }
+static void turned_tile_2x3(const operands *o) { turned_tile(o, 2, 3); }
+static void turned_tile_3x3(const operands *o) { turned_tile(o, 3, 3); }
+static void turned_tile_4x3(const operands *o) { turned_tile(o, 4, 3); }
+static void turned_tile_5x3(const operands *o) { turned_tile(o, 5, 3); }
+static void turned_tile_6x3(const operands *o) { turned_tile(o, 6, 3); }
+static void turned_tile_7x3(const operands *o) { turned_tile(o, 7, 3); }
+static void turned_tile_8x3(const operands *o) { turned_tile(o, 8, 3); }
+static void turned_tile_9x3(const operands *o) { turned_tile(o, 9, 3); }
 #elif VECTOR_BYTES == 32
 static void turned_tile_1x1(const operands *o) { turned_tile(o, 1, 1); }
 static void turned_tile_2x1(const operands *o) { turned_tile(o, 2, 1); }
@@ -499,6 +510,12 @@ static void turned_tile_3x1(const operands *o) { turned_tile(o, 3, 1); }
 static void turned_tile_4x1(const operands *o) { turned_tile(o, 4, 1); }
 static void turned_tile_5x1(const operands *o) { turned_tile(o, 5, 1); }
 static void turned_tile_6x1(const operands *o) { turned_tile(o, 6, 1); }
+static void turned_tile_7x1(const operands *o) { turned_tile(o, 7, 1); }
+static void turned_tile_8x1(const operands *o) { turned_tile(o, 8, 1); }
+static void turned_tile_9x1(const operands *o) { turned_tile(o, 9, 1); }
+static void turned_tile_10x1(const operands *o) { turned_tile(o, 10, 1); }
+static void turned_tile_11x1(const operands *o) { turned_tile(o, 11, 1); }
+static void turned_tile_12x1(const operands *o) { turned_tile(o, 12, 1); }
 static void turned_tile_1x2(const operands *o) { turned_tile(o, 1, 2); }
 static void turned_tile_2x2(const operands *o) { turned_tile(o, 2, 2); }
 static void turned_tile_3x2(const operands *o) { turned_tile(o, 3, 2); }
@@ -512,14 +529,19 @@ tile_function *const TURNED_TABLE[MAX_WIDE + 1][MAX_HIGH + 1] = {
  [1][1] = turned_tile_1x1, [1][2] = turned_tile_2x1, [1][3] = turned_tile_3x1, [1][4] = turned_tile_4x1,
  [1][5] = turned_tile_5x1, [1][6] = turned_tile_6x1, [1][7] = turned_tile_7x1, [1][8] = turned_tile_8x1,
  [1][9] = turned_tile_9x1, [1][10] = turned_tile_10x1, [1][11] = turned_tile_11x1, [1][12] = turned_tile_12x1,
- [1][13] = turned_tile_13x1, [1][14] = turned_tile_14x1, [2][1] = turned_tile_1x2, [2][2] = turned_tile_2x2,
- [2][3] = turned_tile_3x2, [2][4] = turned_tile_4x2, [2][5] = turned_tile_5x2, [2][6] = turned_tile_6x2,
- [2][7] = turned_tile_7x2, [2][8] = turned_tile_8x2, [2][9] = turned_tile_9x2, [2][10] = turned_tile_10x2,
- [2][11] = turned_tile_11x2, [2][12] = turned_tile_12x2, [2][13] = turned_tile_13x2, [2][14] = turned_tile_14x2,
+ [1][13] = turned_tile_13x1, [1][14] = turned_tile_14x1, [1][15] = turned_tile_15x1, [1][16] = turned_tile_16x1,
+ [2][1] = turned_tile_1x2, [2][2] = turned_tile_2x2, [2][3] = turned_tile_3x2, [2][4] = turned_tile_4x2,
+ [2][5] = turned_tile_5x2, [2][6] = turned_tile_6x2, [2][7] = turned_tile_7x2, [2][8] = turned_tile_8x2,
+ [2][9] = turned_tile_9x2, [2][10] = turned_tile_10x2, [2][11] = turned_tile_11x2, [2][12] = turned_tile_12x2,
+ [2][13] = turned_tile_13x2, [2][14] = turned_tile_14x2, [3][1] = turned_tile_1x3, [3][2] = turned_tile_2x3,
+ [3][3] = turned_tile_3x3, [3][4] = turned_tile_4x3, [3][5] = turned_tile_5x3, [3][6] = turned_tile_6x3,
+ [3][7] = turned_tile_7x3, [3][8] = turned_tile_8x3, [3][9] = turned_tile_9x3,
 #elif VECTOR_BYTES == 32
  [1][1] = turned_tile_1x1, [1][2] = turned_tile_2x1, [1][3] = turned_tile_3x1, [1][4] = turned_tile_4x1,
- [1][5] = turned_tile_5x1, [1][6] = turned_tile_6x1, [2][1] = turned_tile_1x2, [2][2] = turned_tile_2x2,
- [2][3] = turned_tile_3x2, [2][4] = turned_tile_4x2, [2][5] = turned_tile_5x2, [2][6] = turned_tile_6x2,
+ [1][5] = turned_tile_5x1, [1][6] = turned_tile_6x1, [1][7] = turned_tile_7x1, [1][8] = turned_tile_8x1,
+ [1][9] = turned_tile_9x1, [1][10] = turned_tile_10x1, [1][11] = turned_tile_11x1, [1][12] = turned_tile_12x1,
+ [2][1] = turned_tile_1x2, [2][2] = turned_tile_2x2, [2][3] = turned_tile_3x2, [2][4] = turned_tile_4x2,
+ [2][5] = turned_tile_5x2, [2][6] = turned_tile_6x2,
 #endif
 };
 #endif

@@ -20,7 +20,6 @@ enum {
     ALONE_BYTES = OPWRIGHT_AMX ? 1 << 20 : 512 << 10, // of right, where a task packs its own
     SHARED_ALONE = 2 << 20,    // the same of several workers, which else wait for one another after each stage: 4 products of 128x128x3136
                                // on two threads take 0.8 of the time, bf16 0.63; 0.85 with AVX2 (Intel Xeon with AMX, gcc 12.2)
-    NEAR_BYTES = 128 << 10,    // of an operand that is read in place
     AGAIN_BYTES = 512 << 10,   // of the rows of left of a task, which are read in place for each panel: 3136x256x64 0.93 to 0.97 of the
                                // time of copies, 12544x512x128 bf16 0.9, 2048x1024x1000 0.96 to 0.98 (AMD Zen 5, gcc 12.2)
     DENSE_BYTES = 4 << 20,     // where its rows lie without gaps, for up to DENSE_ROWS of left: 16x64x4096 0.83 of the time, 64x64x4096
@@ -33,6 +32,8 @@ enum {
     COPIED_BYTES = 1 << 20,    // of left, where it is copied before all tasks
     LOW = VECTOR_BYTES == 32,  // tiles of 6 rows in place of 14, and L2 caches of 512 KB. With the figures of high tiles
                                // 197x768x3072 takes 1.08 to 1.3, 150x1000x1000 1.3 times as long (AMD Zen 3, gcc 12.2, f32)
+    NEAR_BYTES = LOW ? 128 << 10 : 256 << 10, // of a chunk of right that is read in place: 11x13x60000, terms first, 0.44 of the time,
+                               // 31x23x3000 0.77, 9x17x3000 0.6, 128x256x256 0.92 (Sapphire Rapids, gcc 12.2, f32)
     BLOCK_TILES = LOW ? 18 : 8, // of a task
     OWN_TILES = LOW ? 64 : 16, // maximum of all rows, where each task packs its share of right
     OWN_BYTES = LOW ? 128 << 10 : 256 << 10, // of that share, of one chunk; one of twice as much is all of right, so that left is
@@ -78,7 +79,7 @@ typedef struct plan {
     bool copied;                   // left is copied before the tasks of a stage
     bool in_place;                 // left is read in place
     bool right_in_place;           // and right: each panel is read by few tiles
-    bool ragged;                   // its last vectors end behind the last column: that of the last term is copied, and zeros
+    int64_t ragged;                // last terms whose vectors would end behind it: they are copied, and zeros
     bool turned;                   // left is read in place where its rows lie side by side
     int64_t right_bytes, copied_bytes, left_bytes, sums_bytes, kept_bytes;
 } plan;
@@ -162,7 +163,7 @@ static void tiles_of(plan *p, bool registers) {
     const bool rest = OPWRIGHT_AMX && p->units % LANES != 0 && p->units >= PART_UNITS && p->vectors > 4 * p->wide;
     p->in_place = q->left_term == 1 && UNITS_LIE && q->terms % UNIT_CHANNELS == 0 && !rest &&
                   ((registers && spread) || narrow || (spread && (p->vectors <= 2 * p->wide || again <= AGAIN_BYTES)));
-    p->turned = TURNS && sizeof(elem) == UNIT_BYTES && q->left_row == 1 && q->left_term != 1 && q->left_term >= 0 && !narrow &&
+    p->turned = TURNS && sizeof(elem) == UNIT_BYTES && q->left_row == 1 && q->left_term != 1 && q->left_term >= 0 &&
                 q->left_term * (int64_t)sizeof(elem) <= TURNED_STEP;
     p->in_place = (p->in_place || p->turned) && !q->split;
     p->tiles = max(1, ceil_div(q->rows, p->in_place && !spread && !p->turned ? min(SET_ROWS, max_rows(p->wide)) : max_rows(p->wide)));
@@ -185,6 +186,9 @@ static int64_t block_of(const plan *p, int64_t tiles) {
     return p->q.split ? max(1, min(tiles, SPLIT_BYTES / (max_rows(p->wide) * p->pitch * UNIT_BYTES))) : tiles;
 }
 
+// Units of a copy of the last terms of right.
+static int64_t last_cells(const plan *p) { return p->ragged > 0 ? (p->ragged - 1) * p->q.right_term + p->vectors * LANES : 0; }
+
 static void plan_of(plan *p, const opwright_contraction *contraction, int64_t workers) {
     *p = (plan){.q = *contraction, .products = products_of(contraction)};
     opwright_contraction *q = &p->q;
@@ -194,10 +198,14 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     const int64_t vector_bytes = p->chunk * LANES * UNIT_BYTES;
     p->alone = p->products > 1 && (workers <= 1 || p->products >= 2 * workers) &&
                p->vectors * p->chunks * vector_bytes <= (workers > 1 ? SHARED_ALONE : ALONE_BYTES);
-    const int64_t near = q->right_term == q->columns && q->rows <= DENSE_ROWS ? DENSE_BYTES : NEAR_BYTES;
+    const int64_t row_bytes = q->right_term * (int64_t)sizeof(elem);
+    const bool dense = q->right_term == q->columns && q->rows <= DENSE_ROWS && q->terms * row_bytes <= DENSE_BYTES;
+    const int64_t over = p->vectors * LANES - q->columns;
+    p->ragged = over == 0 || p->units == 0 ? 0 : q->right_term <= 0 ? p->units : min(p->units, ceil_div(over, q->right_term));
     p->right_in_place = sizeof(elem) == UNIT_BYTES && q->right_column == 1 && q->rows <= NEAR_ROWS &&
-                        q->right_term >= (q->columns % LANES == 0 ? 0 : LANES) && q->terms * q->right_term * (int64_t)sizeof(elem) <= near && !(LOW && crowds(p));
-    p->ragged = p->right_in_place && q->columns % LANES != 0 && q->terms;
+                        q->right_term >= (over > 0) && p->ragged <= p->units - max(0, p->chunks - 1) * p->chunk &&
+                        (dense || p->chunk * row_bytes <= NEAR_BYTES) && !(LOW && p->tiles > 1 && crowds(p));
+    p->ragged *= p->right_in_place;
     p->stage_chunks = max(1, p->chunks), p->stage_vectors = p->vectors, p->share = p->vectors, p->block = block_of(p, BLOCK_TILES);
     if (!p->alone) {
         const int64_t maximum = max(1, STAGE_BYTES / vector_bytes); // vectors of one chunk
@@ -242,7 +250,7 @@ static void plan_of(plan *p, const opwright_contraction *contraction, int64_t wo
     p->copied_bytes = p->copied ? whole_lines(p->copied_bytes) : 0;
     p->blocks = ceil_div(p->tiles, p->block);
     const int64_t rows = (p->own ? p->tiles : p->block) * max_rows(p->wide);
-    p->right_bytes = p->own ? p->share * vector_bytes : p->right_in_place ? p->ragged * p->vectors * LANES * UNIT_BYTES : p->stage_chunks * p->stage_vectors * vector_bytes;
+    p->right_bytes = p->own ? p->share * vector_bytes : p->right_in_place ? last_cells(p) * UNIT_BYTES : p->stage_chunks * p->stage_vectors * vector_bytes;
     p->left_bytes = p->in_place || p->copied ? 0 : whole_lines(rows * p->pitch * UNIT_BYTES);
     p->sums_bytes = whole_lines(rows * p->share * LANES * UNIT_BYTES);
     p->kept_bytes = OPWRIGHT_AMX && rows > max_rows(p->wide) && p->chunk > PART_UNITS ? rows * round_up(p->wide, 2) * LANES * UNIT_BYTES : 0;
@@ -428,8 +436,8 @@ static void multiply_rows(const plan *p, const call *c, const unit *packed, unit
                 if (p->ragged && chunk == p->chunks - 1) {
                     const unit *end = c->packed + (c->first_vector + first + v) * LANES;
                     const int64_t apart = ((intptr_t)end - (intptr_t)o.vectors) / UNIT_BYTES;
-                    here[1] = (run){(units - 1) * (turned ? q->left_term : 1), apart, 1};
-                    here[0].length--, o.run_count = 2;
+                    here[1] = (run){(units - p->ragged) * (turned ? q->left_term : 1), apart, p->ragged};
+                    here[0].length -= p->ragged, o.run_count = 2;
                 }
                 o.begun = u > 0, o.more = u + part < units;
                 const unit *next = o.vectors + (u + part) * o.step; // what the next part reads, asked for before each tile
@@ -545,10 +553,11 @@ static void own_task(const void *context, int64_t task, int64_t worker) {
     put_rest(p, &part, sums, c->out, 0, p->tiles, 0, part.vectors, worker);
 }
 
-// The last term of right, and zeros behind it.
+// The last terms of right as they lie, and zeros behind them.
 static void copy_last(const plan *p, const elem *right, unit *to) {
-    memset(to, 0, (size_t)(p->vectors * LANES * UNIT_BYTES));
-    memcpy(to, right + (p->q.terms - 1) * p->q.right_term, (size_t)p->q.columns * sizeof *right);
+    const int64_t cells = (p->ragged - 1) * p->q.right_term + p->q.columns;
+    memset(to + cells, 0, (size_t)((last_cells(p) - cells) * UNIT_BYTES));
+    memcpy(to, right + (p->q.terms - p->ragged) * p->q.right_term, (size_t)cells * sizeof *right);
 }
 
 static void product_task(const void *context, int64_t task, int64_t worker) {
