@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from opwright.derive.phases import staged
+from opwright.derive.rewrites.pairing import near_last
 from opwright.emit.steps.kernels import step_unit
 from opwright.load import load_texts
 
@@ -252,3 +253,20 @@ def test_the_first_pair_sums_along_the_axis_that_is_nearer_to_the_last_one(facto
     (op,) = load_texts({"mixed.yaml": MIXED.format(w=w, value=value)}).ops
     first = next(phase.contraction for phase in staged(op).phases if phase.contraction is not None)
     assert first.reduced == ("i",)
+
+
+@pytest.mark.parametrize(
+    ("letters", "reads", "found"),
+    [
+        ("ikv", ("vj", "jik"), "vik"),
+        ("abcd", ("abr", "rcd"), "abcd"),
+        ("acbd", ("abr", "cdr"), "abcd"),
+        ("bei", ("be", "bi"), "bei"),
+        ("ijb", ("ikb", "jkb"), "ijb"),
+    ],
+)
+def test_letters_of_one_factor_stay_together_in_a_pair_those_of_last_axes_at_the_end(
+    letters: str, reads: tuple[str, ...], found: str
+) -> None:
+    """They are then one axis of rows or of columns."""
+    assert "".join(near_last(letters, *reads)) == found
