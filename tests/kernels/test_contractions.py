@@ -278,6 +278,20 @@ def test_what_lies_behind_columns_that_are_read_in_place_is_in_no_sum(made: Made
             assert found[0].tobytes() == found[1].tobytes(), (count, rows, columns, terms, dtype)
 
 
+def test_many_products_of_few_cells_are_exact(made: Made) -> None:
+    """Neither side need have columns side by side; sums are stored, or a bias is added to them."""
+    rng = np.random.default_rng(14)
+    for rows, columns, terms, dtype in itertools.product(
+        (1, 3, 4), (1, 2, 4), (1, 3, 4, 7, 40), ("f32", "bf16", "f64")
+    ):
+        a, b = (rng.integers(-2, 3, (30, count, terms)).astype(DTYPES[dtype]) for count in (rows, columns))
+        bias = rng.integers(-2, 3, columns).astype(DTYPES[dtype])
+        wanted = a.astype(np.float32) @ b.astype(np.float32).swapaxes(1, 2)
+        for added, expected in ((None, wanted), (bias, wanted + bias.astype(np.float32))):
+            found = made[1].mat_mul(a, b, added, transpose_b=True, threads=2)
+            assert (found == expected.astype(found.dtype)).all(), (rows, columns, terms, dtype)
+
+
 def test_sums_are_exact_whichever_side_fills_vectors_better(made: Made) -> None:
     """Of 31 rows and 33 columns that lie alike, rows become lanes; sums are then turned, whole, part or finished."""
     rng = np.random.default_rng(12)

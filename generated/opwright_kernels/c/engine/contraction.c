@@ -132,7 +132,7 @@ static bool exchanges(const opwright_contraction *q) {
     if (q->split)
         return q->split == 2;
     if (tiny_fits(q) || tiny_fits(&other))
-        return !tiny_fits(q);
+        return !tiny_fits(q) || (q->right_column != 1 && other.right_column == 1);
     if (in_registers(q) || in_registers(&other))
         return in_registers(&other);
     if (is_narrow(q) || is_narrow(&other))
