@@ -71,7 +71,7 @@ class Run:
         target = formula.assignment.target
         for read in (target, *expr.reads(formula.value)):
             for index, extent in zip(read.indices, self.data[read.tensor].shape, strict=True):
-                if not _named(index) and not 0 <= self.at(index, letters) < extent:
+                if not _is_named(index) and not 0 <= self.at(index, letters) < extent:
                     raise AbsentError(read)
         if not all(self.value(guard.tree, letters) for guard in part.where):
             return
@@ -162,8 +162,8 @@ class Run:
         return run_steps._FUNCTIONS[tree.function](*map(np.float64, values))
 
 
-def _named(index: Expr) -> bool:
-    return any(isinstance(node, Call) and node.function == "named" for node in expr.walk(index))
+def _is_named(index: Expr) -> bool:
+    return isinstance(index, Call) and index.function == "named"
 
 
 def _real(*values: Any) -> bool:
