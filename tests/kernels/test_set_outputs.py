@@ -166,14 +166,14 @@ def test_cells_inside_a_border_are_turned_by_squares_and_in_parts_of_them(tmp_pa
 
 DIAGONAL = """op: Diagonal
 revision: 1
-summary: A row along the diagonal of a matrix, another one along the other diagonal.
+summary: A row along the diagonal of a matrix, another one along the other diagonal, and the sums of all rows.
 dims: {b_cells: B, c_cells: C}
 inputs: [{name: x, dims: {B: B, C: C}}]
-outputs: [{name: one, dims: {B: B, P: C, Q: C}}, {name: other, dims: {B: B, P: C, Q: C}}]
-dtypes: [{x: bf16, one: bf16, other: bf16, accumulate: f32}]
+outputs: [{name: one, dims: {B: B, P: C, Q: C}}, {name: other, dims: {B: B, P: C, Q: C}}, {name: sums, dims: {P: C, Q: C}}]
+dtypes: [{x: bf16, one: bf16, other: bf16, sums: f32, accumulate: f32}]
 semantics:
   ranges: {b: B, c: C}
-  steps: ["one[b, c, c] = x[b, c]", "other[b, c, C - 1 - c] = x[b, c]"]
+  steps: ["one[b, c, c] = x[b, c]", "other[b, c, C - 1 - c] = x[b, c]", "sums[c, c] += x[b, c]"]
 """
 
 
@@ -183,9 +183,10 @@ def test_a_letter_may_walk_two_axes_of_an_output(tmp_path: Path) -> None:
         x = (np.arange(np.prod(shape)).reshape(shape) % 9 - 4).astype(ml_dtypes.bfloat16)
         wanted = np.zeros((*shape, shape[1]), x.dtype)
         wanted[:, range(shape[1]), range(shape[1])] = x
-        one, other = module.diagonal(x, threads=2)
+        one, other, sums = module.diagonal(x, threads=2)
         assert np.array_equal(one, wanted)
         assert np.array_equal(other, wanted[..., ::-1])
+        assert np.array_equal(sums, wanted.astype(np.float32).sum(0))
 
 
 BEHIND = """op: Behind

@@ -370,11 +370,12 @@ class Lowering(Tasks):
         indices: list[expr.Expr] = []
         block = block_of_tasks(self.program, self.phase)
         for number, index in enumerate(part.target.indices):
-            walker = self.program.walks(array.name, number, index)
-            digits, axis = {*(self.program.digits(array.name, number, index) or ())}, array.axes[number]
-            whole = index if block and block_letter(self.program, index) == block else expr.Name(walker or axis.name)
-            name = index if digits & {*self.phase.own} else whole
-            indices.append(expr.Number(0) if axis.kind == "ones" else name)
+            axis, walker = array.axes[number], self.program.walks(array.name, number, index)
+            whole = expr.Name(walker or axis.name)
+            whole = expr.Name(axis.name) if whole in indices else whole  # one letter may walk two axes
+            digits = {*(self.program.digits(array.name, number, index) or ())} & {*self.phase.own}
+            kept = digits or (block and block_letter(self.program, index) == block)
+            indices.append(expr.Number(0) if axis.kind == "ones" else index if kept else whole)
         known = {*self.phase.own, *self.block_number()}
         cell = Read(array.name, tuple(indices))
         body: tuple[Stmt, ...] = (
