@@ -15,6 +15,7 @@ from opwright.emit import lowerable
 from opwright.load import load
 from opwright.oracle import interpret
 from opwright.oracle.interpret import compute, validate
+from opwright.oracle.run_steps import compute_steps
 from support.small_calls import Array, f32, integers, lists
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +55,13 @@ def test_an_operation_gives_the_numbers_worked_out_by_hand(
     result = compute(OPS[name], [f32([[values]]) for values in inputs], attributes)
     assert result.dtype == np.float32
     assert result.tolist() == [[expected]]
+
+
+def test_powers_follow_annex_f_of_c() -> None:
+    src = np.array([-0.0, -np.inf, np.inf, 4], np.float32)
+    found = compute_steps(OPS["Pow"], [src], {"beta": 0.5})["dst"]
+    assert found.tolist() == [0, np.inf, np.inf, 2]
+    assert not np.signbit(found).any()
 
 
 # The six operations against PyTorch. Big, small and weights stand in one relation; autograd gives the other solves.

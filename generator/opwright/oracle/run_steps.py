@@ -39,7 +39,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log1p": np.log1p, "tanh": np.tanh, "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x), "erf": _erf, "abs": np.abs, "round": np.rint,
     "sign": lambda x: np.where(x == 0, x, np.sign(x)),  # of a zero that zero, which NumPy makes positive
-    "pow": np.power, "floor": np.floor, "ceil": np.ceil, "min": np.minimum, "max": np.maximum,
+    "pow": np.float_power,  # of -0 and 0.5 it is 0, which np.power makes -0
+    "floor": np.floor, "ceil": np.ceil, "min": np.minimum, "max": np.maximum,
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "neg": np.negative,
     "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
     "bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor, "bit_not": np.bitwise_not,
