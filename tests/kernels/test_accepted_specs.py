@@ -28,6 +28,8 @@ PAIR = (
 )
 REFERENCE = {
     "NegatedTwice": PAIR + "semantics: {ranges: {m: M}, reduce: 'b[m] += -(-a[m])', finish: '-(-b[m])'}\n",
+    "ANamedExtentOfCellsBetween": PAIR.replace("outputs: [{name: b, dims: {X: M}}", "outputs: [{name: b, dims: {X: Z}}")
+        + "let: {Z: 2 * M}\nsemantics: {ranges: {m: M, k: 3}, reduce: 'b[2 * m + k] += a[m]', finish: 'b[z] + 1'}\n",
     "OneSizeOnTwoAxes": (
         "dims: {rows: {symbol: U, min: 0}, columns: {symbol: V, min: 1}}\n"
         "inputs: [{name: a, dims: {A: U, B: U, C: 2 * V, D: V * U}}]\noutputs: [{name: b, dims: {A: U}}]\n" + F32

@@ -1,6 +1,6 @@
 """The facts of a call that kernels need: the struct of sizes that every kernel of an operation takes.
 
-In: an operation. Out: its members, in a fixed order: sizes of tensors, then every value that semantics mention.
+In: an operation. Out: its members, in a fixed order: sizes of tensors, then all values that extents and semantics name.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ class SizeField:
 
 @memoised
 def size_fields(op: Op) -> tuple[SizeField, ...]:
-    """The members of the struct: every size of a tensor, and every value that the semantics use."""
+    """The members of the struct: every size of a tensor, and every value that extents and the semantics use."""
     kinds = symbol_kinds(op)
     semantics = op.semantics
     trees = [located.tree for located in (*semantics.ranges.values(), *semantics.where)]
     trees += [semantics.assignment.target, semantics.assignment.value]
     trees += [semantics.finish.tree] if semantics.finish else []
+    extents = (dims.values() for tensor in op.tensors for dims in tensor.dims_by_arrangement.values())
+    trees += [extent.tree for some in extents for extent in some]
     mentioned = frozenset().union(*(expr.names(tree) for tree in trees))
     groups = [value.tree for group in op.classes for value in group.let.values()]
     mentioned |= frozenset().union(*(expr.names(tree) for tree in groups))
