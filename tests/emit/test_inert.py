@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 from support.hostile import hostile_texts, with_hostile_texts
-from support.package import package, spec_texts
+from support.package import package, spec_texts, write_package
 
 NAMES = ("conv_transpose",)
 
@@ -65,10 +65,25 @@ def test_the_c_holds_the_same_tokens_as_without_them(clean: Path, attacked: Path
         assert tokens[0] == tokens[1], path.name
 
 
-def test_the_c_compiles_without_a_warning(attacked: Path) -> None:
-    for path in sorted((attacked / "c").glob("*.c")):
+SCALARS = """op: Scalars
+revision: 1
+summary: Numbers that need no size.
+dims: {n_cells: N}
+inputs: [{name: x, dims: {N: N}}, {name: b, dims: {}}]
+outputs: [{name: y, dims: {}}, {name: squares, dims: {}}]
+dtypes: [{x: f32, b: f32, y: f32, squares: f32, accumulate: f32}]
+semantics:
+  ranges: {n: N}
+  steps: ["y[] = b[] * 2", "squares[] += x[n] * x[n]"]
+"""
+
+
+def test_the_c_compiles_without_a_warning(attacked: Path, tmp_path: Path) -> None:
+    write_package({"scalars.yaml": SCALARS}, tmp_path, "scalars_alone")
+    scalars = tmp_path / "scalars_alone" / "c" / "scalars_f32.c"
+    for path in (scalars, *sorted((attacked / "c").glob("*.c"))):
         flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-trigraphs"]
-        subprocess.run(["gcc", *flags, "-I", attacked / "include", path], check=True)
+        subprocess.run(["gcc", *flags, "-I", path.parents[1] / "include", path], check=True)
 
 
 class _WithoutTexts(ast.NodeTransformer):

@@ -20,10 +20,12 @@ from ...language.dtypes import DTYPES
 from ...language.model import Op
 from ...language.types import symbol_kinds
 from ...memo import memoised
+from .. import nodes
 from ..nodes import Declare, Member, Name, Stmt
 from . import partials, wholes
 from .blocks import Blocks, blocks
 from .finish import Finish
+from .integers import SIZES
 from .lowering import Lowering
 from .needs import absence
 from .orders import orders
@@ -71,6 +73,11 @@ class PhaseFunction:
     private: frozenset[str]
     finishes: str = ""  # the sums that it processes elementwise
     partial: Partial | None = None  # how it takes long rows of few tasks
+
+    @property
+    def sized(self) -> bool:
+        """Whether it needs the sizes, which say where arrays between steps lie, too."""
+        return any(array.role == "between" for array in self.arrays) or SIZES.name in nodes.names_of(self.body)
 
 
 @dataclass(frozen=True)
