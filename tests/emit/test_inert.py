@@ -76,12 +76,23 @@ semantics:
   ranges: {n: N}
   steps: ["y[] = b[] * 2", "squares[] += x[n] * x[n]"]
 """
+SIDES = """op: Sides
+revision: 1
+summary: Rows that are copied, in blocks of no size.
+dims: {a_cells: {symbol: A, min: 0}, x_cells: {symbol: X, min: 1}, y_cells: {symbol: Y, min: 0}}
+inputs: [{name: x, dims: {A: A, X: X}}, {name: y, dims: {A: A, Y: Y}}]
+outputs: [{name: z, dims: {A: A, Z: X + Y}}]
+dtypes: [{x: f32, y: f32, z: f32, accumulate: f32}]
+semantics:
+  ranges: {a: A, b: X + Y}
+  steps: ["z[a, b] = select(b >= X, y[a, min(max(b - X, 0), Y - 1)], x[a, min(b, X - 1)] * b)"]
+"""
 
 
 def test_the_c_compiles_without_a_warning(attacked: Path, tmp_path: Path) -> None:
-    write_package({"scalars.yaml": SCALARS}, tmp_path, "scalars_alone")
-    scalars = tmp_path / "scalars_alone" / "c" / "scalars_f32.c"
-    for path in (scalars, *sorted((attacked / "c").glob("*.c"))):
+    write_package({"scalars.yaml": SCALARS, "sides.yaml": SIDES}, tmp_path, "inert_small")
+    small = [tmp_path / "inert_small" / "c" / f"{name}_f32.c" for name in ("scalars", "sides")]
+    for path in (*small, *sorted((attacked / "c").glob("*.c"))):
         flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-trigraphs"]
         subprocess.run(["gcc", *flags, "-I", path.parents[1] / "include", path], check=True)
 

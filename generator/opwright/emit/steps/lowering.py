@@ -92,9 +92,9 @@ class Lowering(Tasks):
             if self.lanes is not None and all(map(self.unguarded, self.phase.parts))
             else None
         )
-        known = [*self.declared.values()]
-        after = [one for one in known if "block_" in nodes.names(one.value)]
-        before, made = [one for one in known if one not in after], (*after, *self.room_of_tables(), *loop)
+        after = [one for one in self.declared.values() if "block_" in nodes.names(one.value)]
+        made = (*after, *self.room_of_tables(), *loop)
+        before = [x for n, x in self.declared.items() if x not in after and n not in {"block_"} - nodes.names_of(made)]
         if once is not None:
             axes, copied = once
             return (*before, *axes, If(nodes.Unary("!", copied), made))
