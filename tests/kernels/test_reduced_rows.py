@@ -86,6 +86,14 @@ def test_what_is_made_of_the_end_of_a_row_is_the_row_alone(isa: str, dtype: str)
         assert np.pad(alone, ((0, 0), (3, 37)), constant_values=7).tobytes() == stored.tobytes(), length
 
 
+def test_the_last_cells_of_f16_are_made_together() -> None:
+    """With zeros behind them, and copies of the ends of rows of f32: no cell is stored before a vector reads it."""
+    for name, copy in (("soft_max_backward_f16", "opwright_from_end_f16"), ("soft_max_f16_f16_f32", "opwright_end_4")):
+        code = (Path(kernels.__file__).parent / "c" / f"{name}.c").read_text()
+        before = [end[-600:] for end in code.split("opwright_to_row_f16(wide_, ")[:-1]]
+        assert any("j_ < opwright_padded(" in end and copy in end for end in before), name
+
+
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_a_function_of_a_row_is_summed_over_its_cells_alone(isa: str, dtype: str) -> None:
     """Rows of every length with NaN behind them, one with a NaN and one of -inf but for a cell."""

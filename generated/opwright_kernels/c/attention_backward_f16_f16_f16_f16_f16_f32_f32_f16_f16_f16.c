@@ -950,7 +950,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_5_t_of_su
                 }
                 if (whole_ < n_) {
                     float wide_0_[32];
-                    opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         wide_[j_] = (slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_;
@@ -980,7 +980,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_5_t_of_su
                 }
                 if (whole_ < n_) {
                     float wide_0_[32];
-                    opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         wide_[j_] = opwright_from_bf16(opwright_to_bf16((slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_));
@@ -1010,7 +1010,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_5_t_of_su
                 }
                 if (whole_ < n_) {
                     float wide_0_[32];
-                    opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_));
@@ -1075,7 +1075,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_5_t(void 
                         }
                         if (whole_ < n_) {
                             float wide_0_[32];
-                            opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
                             float wide_[32];
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                                 wide_[j_] = (slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_;
@@ -1105,7 +1105,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_5_t(void 
                         }
                         if (whole_ < n_) {
                             float wide_0_[32];
-                            opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
                             float wide_[32];
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                                 wide_[j_] = opwright_from_bf16(opwright_to_bf16((slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_));
@@ -1135,7 +1135,7 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f32_f16_f16_f16_5_t(void 
                         }
                         if (whole_ < n_) {
                             float wide_0_[32];
-                            opwright_from_row_f16(share_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
                             float wide_[32];
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                                 wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * wide_0_[j_] * same_1_));

@@ -153,9 +153,9 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                     }
                     if (whole_ < n_) {
                         float wide_0_[32];
-                        opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_0_);
                         float wide_[32];
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
                             wide_[j_] = same_0_ * (wide_0_[j_] - same_1_) * same_2_ + same_3_;
                         }
                         opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
@@ -712,7 +712,7 @@ static void batch_norm_forward_training_f16_f32_f32_f32_f32_f16_f32_f32_f32_f32_
                         }
                         if (whole_ < n_) {
                             float wide_0_[32];
-                            opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_0_);
                             float wide_[32];
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                                 wide_[j_] = gamma_row_[whole_ * gamma_by_ + j_] * (wide_0_[j_] - batch_mean_sum__row_[whole_ + j_]) * shared_0__row_[whole_ + j_] + beta_row_[whole_ * beta_by_ + j_];

@@ -109,7 +109,7 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_x(void *context_, int
             }
             if (whole_ < n_) {
                 float wide_0_[32];
-                opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_0_);
                 float wide_[32];
                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                     wide_[j_] = (wide_0_[j_] - same_0_) * same_1_ + same_2_;
@@ -200,7 +200,7 @@ static void batch_norm_inference_f16_f32_f32_f32_f32_f16_1_c(void *context_, int
                 }
                 if (whole_ < n_) {
                     float wide_0_[32];
-                    opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_0_);
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         wide_[j_] = (wide_0_[j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] + beta_row_[whole_ + j_];

@@ -152,9 +152,9 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_x(void *context_, int64_t part_
                         }
                         if (whole_ < n_) {
                             float wide_0_[32];
-                            opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_0_);
                             float wide_[32];
-                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                            for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
                                 wide_[j_] = same_0_ * (wide_0_[j_] - same_1_) * same_2_ + same_3_;
                             }
                             opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
@@ -1152,7 +1152,7 @@ static void group_norm_f16_f32_f32_f16_f32_f32_0_g_k_(void *context_, int64_t pa
                     }
                     if (whole_ < n_) {
                         float wide_0_[32];
-                        opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_0_);
                         float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                             wide_[j_] = gamma_row_[whole_ * gamma_by_ + j_] * (wide_0_[j_] - mean_sum__for_g_k__row_[whole_ + j_]) * shared_0__for_g_k__row_[whole_ + j_] + beta_row_[whole_ * beta_by_ + j_];

@@ -633,9 +633,9 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_c(void *co
                         }
                         if (whole_ < n_) {
                             float wide_0_[32];
-                            opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_0_);
+                            opwright_from_end_f16(diff_dst_row_ + whole_, n_ - whole_, wide_0_);
                             float wide_1_[32];
-                            opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_1_);
+                            opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_1_);
                             float wide_[32];
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                                 wide_[j_] = same_0_ * (gamma_row_[whole_ * gamma_by_ + j_] * wide_0_[j_] - (same_1_ + (wide_1_[j_] - same_2_) * same_0_ * same_3_) / same_4_);
@@ -1111,9 +1111,9 @@ static void layer_norm_backward_f16_f16_f32_f32_f32_f32_f16_f32_f32_2_b(void *co
                     }
                     if (whole_ < n_) {
                         float wide_0_[32];
-                        opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        opwright_from_end_f16(diff_dst_row_ + whole_, n_ - whole_, wide_0_);
                         float wide_1_[32];
-                        opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_1_);
+                        opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_1_);
                         float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                             wide_[j_] = scale_row_[whole_ + j_] * (same_0_ * wide_0_[j_] - (level_row_[whole_ + j_] + (wide_1_[j_] - mean_row_[whole_ + j_]) * scale_row_[whole_ + j_] * slope_row_[whole_ + j_]) / same_1_);

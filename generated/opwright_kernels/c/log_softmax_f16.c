@@ -332,7 +332,7 @@ static void log_softmax_f16_0_a(void *context_, int64_t part_)
                     }
                     if (whole_ < n_) {
                         float wide_0_[32];
-                        opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_0_);
                         float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                             wide_[j_] = wide_0_[j_] - peak_row_[whole_ + j_] - shared_0__row_[whole_ + j_];
@@ -517,9 +517,9 @@ static void log_softmax_f16_0_c(void *context_, int64_t part_)
                     }
                     if (whole_ < n_) {
                         float wide_0_[32];
-                        opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_0_);
                         float wide_[32];
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
                             wide_[j_] = wide_0_[j_] - same_0_ - same_1_;
                         }
                         opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);

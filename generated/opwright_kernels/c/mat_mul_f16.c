@@ -379,7 +379,7 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
         }
         if (whole_ < n_) {
             float wide_0_[32];
-            opwright_from_row_f16(bias_row_ + whole_ * bias_by_, 1, n_ - whole_, wide_0_);
+            opwright_from_end_f16(bias_row_ + whole_ * bias_by_, n_ - whole_, wide_0_);
             float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                 wide_[j_] = sums_row_[whole_ + j_] + wide_0_[j_];
@@ -445,7 +445,7 @@ static void mat_mul_f16_1_n(void *context_, int64_t part_)
                 }
                 if (whole_ < n_) {
                     float wide_0_[32];
-                    opwright_from_row_f16(bias_row_ + whole_ * bias_by_, 1, n_ - whole_, wide_0_);
+                    opwright_from_end_f16(bias_row_ + whole_ * bias_by_, n_ - whole_, wide_0_);
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         wide_[j_] = sums_row_[whole_ + j_] + wide_0_[j_];

@@ -68,9 +68,9 @@ static void multiply_f16_0_x(void *context_, int64_t part_)
         }
         if (whole_ < n_) {
             float wide_0_[32];
-            opwright_from_row_f16(src_0_row_ + whole_ * src_0_by_, 1, n_ - whole_, wide_0_);
+            opwright_from_end_f16(src_0_row_ + whole_ * src_0_by_, n_ - whole_, wide_0_);
             float wide_1_[32];
-            opwright_from_row_f16(src_1_row_ + whole_ * src_1_by_, 1, n_ - whole_, wide_1_);
+            opwright_from_end_f16(src_1_row_ + whole_ * src_1_by_, n_ - whole_, wide_1_);
             float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                 wide_[j_] = wide_0_[j_] * wide_1_[j_];

@@ -116,11 +116,11 @@ static void prelu_backward_f16_0_i(void *context_, int64_t part_)
                 }
                 if (whole_ < n_) {
                     float wide_0_[32];
-                    opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_0_);
                     float wide_1_[32];
-                    opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_1_);
+                    opwright_from_end_f16(diff_dst_row_ + whole_, n_ - whole_, wide_1_);
                     float wide_2_[32];
-                    opwright_from_row_f16(slope_room_ + whole_, 1, n_ - whole_, wide_2_);
+                    opwright_from_end_f16(slope_room_ + whole_, n_ - whole_, wide_2_);
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         wide_[j_] = wide_0_[j_] > 0.0f ? wide_1_[j_] : wide_2_[j_] * wide_1_[j_];
@@ -239,11 +239,11 @@ static void prelu_backward_f16_0_c(void *context_, int64_t part_)
                 }
                 if (whole_ < n_) {
                     float wide_0_[32];
-                    opwright_from_row_f16(src_row_ + whole_, 1, n_ - whole_, wide_0_);
+                    opwright_from_end_f16(src_row_ + whole_, n_ - whole_, wide_0_);
                     float wide_1_[32];
-                    opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_1_);
+                    opwright_from_end_f16(diff_dst_row_ + whole_, n_ - whole_, wide_1_);
                     float wide_2_[32];
-                    opwright_from_row_f16(slope_room_ + whole_, 1, n_ - whole_, wide_2_);
+                    opwright_from_end_f16(slope_room_ + whole_, n_ - whole_, wide_2_);
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         wide_[j_] = wide_0_[j_] > 0.0f ? wide_1_[j_] : wide_2_[j_] * wide_1_[j_];

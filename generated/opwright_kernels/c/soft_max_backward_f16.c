@@ -211,9 +211,9 @@ static void soft_max_backward_f16_0_a(void *context_, int64_t part_)
                     }
                     if (whole_ < n_) {
                         float wide_0_[32];
-                        opwright_from_row_f16(dst_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        opwright_from_end_f16(dst_row_ + whole_, n_ - whole_, wide_0_);
                         float wide_1_[32];
-                        opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_1_);
+                        opwright_from_end_f16(diff_dst_row_ + whole_, n_ - whole_, wide_1_);
                         float wide_[32];
                         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                             wide_[j_] = wide_0_[j_] * (wide_1_[j_] - total_row_[whole_ + j_]);
@@ -375,11 +375,11 @@ static void soft_max_backward_f16_0_c(void *context_, int64_t part_)
                     }
                     if (whole_ < n_) {
                         float wide_0_[32];
-                        opwright_from_row_f16(dst_row_ + whole_, 1, n_ - whole_, wide_0_);
+                        opwright_from_end_f16(dst_row_ + whole_, n_ - whole_, wide_0_);
                         float wide_1_[32];
-                        opwright_from_row_f16(diff_dst_row_ + whole_, 1, n_ - whole_, wide_1_);
+                        opwright_from_end_f16(diff_dst_row_ + whole_, n_ - whole_, wide_1_);
                         float wide_[32];
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
                             wide_[j_] = wide_0_[j_] * (wide_1_[j_] - same_0_);
                         }
                         opwright_to_row_f16(wide_, diff_src_row_ + whole_, n_ - whole_);

@@ -578,7 +578,16 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                             }
                             opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                         }
-                        if (whole_ < n_) {
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            float shared_0__row_end_[32];
+                            opwright_end_4(shared_0__row_end_, shared_0__row_ + whole_, n_ - whole_);
+                            float wide_[32];
+                            for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                                wide_[j_] = shared_0__row_end_[j_] / same_0_;
+                            }
+                            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                        }
+                        if (!OPWRIGHT_PADS) {
                             float wide_[32];
                             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                                 wide_[j_] = shared_0__row_[whole_ + j_] / same_0_;
@@ -607,7 +616,7 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                             }
                             if (whole_ < n_) {
                                 float wide_[32];
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
                                     wide_[j_] = 0.0f;
                                 }
                                 opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
@@ -629,7 +638,16 @@ static void soft_max_f16_f16_f32_0_c(void *context_, int64_t part_)
                                 }
                                 opwright_put_line_f16(dst_row_ + i_, wide_, past_);
                             }
-                            if (whole_ < n_) {
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                float shared_0__row_end_[32];
+                                opwright_end_4(shared_0__row_end_, shared_0__row_ + whole_, n_ - whole_);
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                                    wide_[j_] = shared_0__row_end_[j_] / same_0_;
+                                }
+                                opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+                            }
+                            if (!OPWRIGHT_PADS) {
                                 float wide_[32];
                                 for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                                     wide_[j_] = shared_0__row_[whole_ + j_] / same_0_;

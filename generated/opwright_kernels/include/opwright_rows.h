@@ -5882,6 +5882,18 @@ static inline void opwright_from_row_f16(const opwright_f16 *from, int64_t step,
 #endif
 }
 
+// The last cells of a row, fewer than 32, as f32, and zeros behind them where rows are padded; no other cell is read.
+static inline void opwright_from_end_f16(const opwright_f16 *from, int64_t cells, float *to)
+{
+#if defined(__AVX512BW__)
+    const uint32_t some = (1U << cells) - 1U;
+    _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)some, from)));
+    _mm512_storeu_ps(to + 16, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)(some >> 16), from + 16)));
+#else
+    opwright_from_row_f16(from, 1, cells, to);
+#endif
+}
+
 // A row of f32 as f16, to cells that lie `step` apart, as one of so many `rows` of an output; n is at most 512.
 static inline void opwright_put_wide_f16(const float *wide, opwright_f16 *to, int64_t step, int64_t n, int64_t rows)
 {
@@ -6491,6 +6503,10 @@ static inline void opwright_fold_min_s64(int64_t *cells, int64_t count, int64_t 
 #else
 #define OPWRIGHT_PADS 0
 #endif
+
+// How many cells are computed of the last ones of a row, fewer than 32, that have zeros behind them if they are padded.
+static inline int64_t opwright_padded(int64_t cells) { return OPWRIGHT_PADS ? 32 : cells; }
+
 // The last cells of 1 bytes of a row, fewer than 32, and zeros behind them; no other cell is read.
 static inline void opwright_end_1(void *to, const void *from, int64_t cells)
 {

@@ -6,7 +6,7 @@ on. A loop over lanes reads and writes contiguous rows (c/rows.h), so that compi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 from typing import TypeGuard
 
@@ -78,7 +78,8 @@ class Row(RowReads):
 
         def loop(value: expr.Expr) -> list[Stmt]:
             if halves:
-                return cache_lines.halved(row, self.narrowest(), lambda begin: self.half_line(begin, value), source)
+                half_line = lambda begin: self.half_line(begin, value)  # noqa: E731
+                return cache_lines.halved(row, self.narrowest(), half_line, source, self.ends)
             if self.lined:
                 size, c_type = DTYPES[dtype].size, self.elements.c_type(target.tensor)
                 if rounds:
@@ -117,9 +118,12 @@ class Row(RowReads):
             loops = self.powers(loop) or loop(value)
         return (*self.before, *loops, *self.after)
 
-    def ends(self, value: Expr) -> cache_lines.Ends | None:
-        """Copies of the last cells of the rows that a value reads, and the value of these; None for long rows."""
-        return None if self.elements.blocked else row_ends.copied([value], self._arrays(), SUMS)
+    def ends(self, value: Expr, own: Set[str] = frozenset()) -> cache_lines.Ends | None:
+        """Copies of the last cells of the rows that a value reads beside `own` arrays, and the value of these.
+
+        None for long rows.
+        """
+        return None if self.elements.blocked else row_ends.copied([value], self._arrays(), SUMS, own)
 
     def copied(self, value: expr.Expr, dtype: str, written: str) -> tuple[Expr, ...]:
         """A row of an input that is stored as it stands, line by line, and its bytes; nothing of other values.
