@@ -361,6 +361,15 @@ def test_parts_begin_and_end_anywhere_in_a_run_of_tasks(shape: tuple[int, ...]) 
         assert np.allclose(found, expected, rtol=1e-5, atol=1e-5), threads
 
 
+def test_functions_of_long_rows_are_passes_over_short_blocks() -> None:
+    """What is as wide as its values; conversions to bf16 are passes of their own, which short blocks do not pay."""
+    folder = Path(kernels.__file__).parent / "c"
+    short, few = "parts_, 2048 < X_inner_ ? 256 : 512);", "parts_, 512);"
+    for name in ("gelu", "elu_backward", "mish"):
+        assert short in (folder / f"{name}_f32.c").read_text(), name
+    assert few in (folder / "gelu_bf16.c").read_text()
+
+
 def test_lanes_that_share_lines_are_taken_in_long_blocks(tmp_path: Path) -> None:
     """What kernels reckon of the distance of neighbours: beside each other, in the same lines, in lines of their own;
 

@@ -39,7 +39,7 @@ static void elu_backward_f32_0_x(void *context_, int64_t part_)
     const int64_t use_dst_word_ = sizes_->word_use_dst;
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 2048 < X_inner_ ? 256 : 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

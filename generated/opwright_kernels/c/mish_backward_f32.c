@@ -35,7 +35,7 @@ static void mish_backward_f32_0_x(void *context_, int64_t part_)
     const int64_t src_X_step_ = sizes_->src_X[sizes_->X_rank - 1];
     const int64_t X_inner_ = sizes_->X_extents[sizes_->X_rank - 1];
     const int64_t X_rows_ = opwright_rows(sizes_->X_rank, sizes_->X_extents);
-    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 512);
+    const int64_t block_ = opwright_block(X_inner_, X_rows_, parts_, 2048 < X_inner_ ? 256 : 512);
     const int64_t blocks_ = opwright_ceil_div(X_inner_, block_);
     const int64_t total_ = X_rows_ * blocks_;
     const int64_t end_task_ = opwright_share(total_, part_ + 1, parts_);

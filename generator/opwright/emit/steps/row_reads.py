@@ -192,6 +192,7 @@ class RowReads:
             else:
                 self.before += [first, self.made_of_row(tree, Name(name), Name(name))]
             self.elements.buffered(ZERO)
+            self.elements.passes |= self.elements.writes_outputs(self.values.accumulate)
             self.elements.position = position
         return Index(Name(self.functions[tree]), position)
 
