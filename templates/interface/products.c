@@ -16,9 +16,13 @@ enum {
     S32 = 8,                                         // and of operands that 32 bits hold
     MAX_ZERO = 1 << 14,                              // of zero points, so that no correction overflows s32
     ENOUGH = 16,                                     // cells that fill vectors
+    SOME = 5,                                        // cells that fill enough of a vector
+    TOGETHER = 256,                                  // columns of rows that are finished together, as in contraction.c of the engine
     LANED_LEAST = 4,                                 // rows and columns, as in contraction_lanes.h of the engine
     OFTEN = 4,                                       // products that read the same rows, whose terms lie apart: all turn them otherwise
     REUSED = 4,                                      // products of each cell that pay for a copy whose only use is fewer, longer axes
+    FULL_REUSED = 128,                               // the same where an axis fills vectors, the last one in part
+    FULL_TERMS = 64,                                 // with as many and full vectors no copy pays
 };
 
 // An axis of a contraction: its extent, and how far neighbours lie apart in left, right and out, in elements.
@@ -94,21 +98,40 @@ static void sort(walks *some, int first, int second)
     }
 }
 
-// Whether an axis is rather that of each product: one whose cells fill vectors of what is written, then the longest.
-static bool inside(const walk *one, const walk *other)
+// How an axis ranks to be that of each product: one whose cells fill vectors of what is written, or some of one, comes
+// first.
+static int inside(const walk *one)
 {
-    const bool first = llabs(one->step[OUT]) == 1 && one->extent >= ENOUGH;
-    const bool second = llabs(other->step[OUT]) == 1 && other->extent >= ENOUGH;
-    return first != second ? first : one->extent > other->extent;
+    const bool near = llabs(one->step[OUT]) == 1;
+    return near && one->extent >= ENOUGH ? 2 : near && one->extent >= SOME ? 1 : 0;
 }
 
 static void inside_first(walks *some)
 {
     for (int64_t n = 1; n < some->count; ++n) {
-        for (int64_t at = n; at > 0 && inside(&some->at[at], &some->at[at - 1]); --at) {
-            const walk one = some->at[at];
-            some->at[at] = some->at[at - 1];
+        for (int64_t at = n; at > 0; --at) {
+            const walk one = some->at[at], before = some->at[at - 1];
+            const int ahead = inside(&one) - inside(&before);
+            if (ahead < 0 || (ahead == 0 && one.extent <= before.extent)) {
+                break;
+            }
+            some->at[at] = before;
             some->at[at - 1] = one;
+        }
+    }
+}
+
+// The first axis that makes one block of what is written with the other, so that its sums are finished together, comes first.
+static void beside_first(walks *some, const walks *others)
+{
+    const walk none = {1, {0, 0, 0}}, *const other = others->count > 0 ? &others->at[0] : &none;
+    for (int64_t n = 0; n < some->count; ++n) {
+        const walk one = some->at[n];
+        const bool near = llabs(other->step[OUT]) == 1 && one.step[OUT] == other->extent * other->step[OUT];
+        if (near && one.extent >= ENOUGH && other->extent <= TOGETHER) {
+            memmove(&some->at[1], &some->at[0], (size_t)n * sizeof one);
+            some->at[0] = one;
+            return;
         }
     }
 }
@@ -156,17 +179,47 @@ static double cells_of(const walks *some)
     return cells;
 }
 
+// Whether axes share cells of an array, as windows do.
+static bool overlaps(const walks *some, const walks *others, int name)
+{
+    walks all = *some;
+    for (int64_t n = 0; n < others->count; ++n) {
+        push(&all, others->at[n]);
+    }
+    sort(&all, name, -1);
+    int64_t reach = 0;
+    for (int64_t n = all.count; n > 0; --n) {
+        const int64_t step = llabs(all.at[n - 1].step[name]);
+        if (step > 0 && step <= reach) {
+            return true;
+        }
+        reach += step * (all.at[n - 1].extent - 1);
+    }
+    return false;
+}
+
 // Whether a copy of an operand makes one axis of its rows or columns, and each cell is read often enough for that.
-static bool joins(const walks *own, int name, const walks *others)
+static bool joins(const walks *own, int name, const walks *others, const walks *terms)
 {
     walks real;
     real.count = 0;
+    int64_t near = 0, longest = 0;
     for (int64_t n = 0; n < own->count; ++n) {
-        if (own->at[n].step[name] != 0) {
-            push(&real, own->at[n]);
+        const walk one = own->at[n];
+        if (one.step[name] != 0) {
+            push(&real, one);
+            longest = one.extent > longest ? one.extent : longest;
+            near = llabs(one.step[OUT]) == 1 && llabs(one.step[name]) == 1 && one.extent > near ? one.extent : near;
         }
     }
-    return merged(&real).count > 1 && nested(&real, OUT) && cells_of(others) >= REUSED;
+    if (longest >= ENOUGH && overlaps(&real, terms, name)) {
+        return false;
+    }
+    if (near >= ENOUGH && near % (2 * ENOUGH) == 0 && cells_of(terms) >= FULL_TERMS) {
+        return false;
+    }
+    const int64_t often = near < ENOUGH ? REUSED : FULL_REUSED;
+    return merged(&real).count > 1 && nested(&real, OUT) && cells_of(others) >= (double)often;
 }
 
 // Axes as rows, columns, terms and batches; false if there are too many. Left may be `turned`: copied so that each product
@@ -200,8 +253,8 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, bo
     sort(&rows, OUT, -1);
     sort(&columns, OUT, -1);
     sort(&batches, OUT, -1);
-    wanted[LEFT] = wanted[LEFT] || joins(&rows, LEFT, &columns);
-    wanted[RIGHT] = wanted[RIGHT] || joins(&columns, RIGHT, &rows);
+    wanted[LEFT] = wanted[LEFT] || joins(&rows, LEFT, &columns, &terms);
+    wanted[RIGHT] = wanted[RIGHT] || joins(&columns, RIGHT, &rows, &terms);
     made->copied[LEFT] = made->copied[RIGHT] = false;
     if (wanted[LEFT] || mixed[LEFT]) {
         copy(made, LEFT, !wanted[LEFT], &batches, &rows, &terms);
@@ -215,6 +268,8 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, bo
     terms = merged(&terms);
     inside_first(&rows);
     inside_first(&columns);
+    beside_first(&rows, &columns);
+    beside_first(&columns, &rows);
     made->rows = rows.count > 0 ? rows.at[0] : none;
     made->columns = columns.count > 0 ? columns.at[0] : none;
     made->terms = terms.count > 0 ? terms.at[0] : none;

@@ -116,8 +116,12 @@ semantics:
 """
 
 
-def test_many_windows_of_few_cells_are_rows_that_overlap(tmp_path: Path) -> None:
-    library, module = package({"lags.yaml": LAGS}, tmp_path, "overlapping_lags")
+@pytest.mark.parametrize("last", ["t", "g"])
+def test_many_windows_of_few_cells_are_rows_that_overlap(last: str, tmp_path: Path) -> None:
+    turned = LAGS.replace("dst[b, g, t]", "dst[b, t, g]").replace(
+        "dst, dims: {B: B, G: G, T: 21}", "dst, dims: {B: B, T: 21, G: G}"
+    )
+    library, module = package({"lags.yaml": turned if last == "g" else LAGS}, tmp_path, f"overlapping_lags_{last}")
     (op,) = library.ops
     for isa in serving(module, op):
         with instruction_set(module, isa):
