@@ -198,7 +198,8 @@ uint64_t reach(const c10::TensorImpl *tensor) {
     return static_cast<uint64_t>(last + 1) * tensor->itemsize();
 }
 
-// Whether a tensor is nothing but dense memory of the CPU that is there, up to its last element.
+// Whether a tensor is nothing but dense memory of the CPU that is there, up to its last element, and aligned, as kernels
+// read it: Python copies others.
 bool is_plain(const at::TensorBase &tensor) {
     const c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
     const uint64_t keys = impl->key_set().raw_repr();
@@ -206,7 +207,8 @@ bool is_plain(const at::TensorBase &tensor) {
         impl->has_symbolic_sizes_strides() || impl->numel() <= 0) {
         return false;
     }
-    return impl->storage().nbytes() >= static_cast<uint64_t>(impl->storage_offset()) * impl->itemsize() + reach(impl);
+    if (impl->storage().nbytes() < static_cast<uint64_t>(impl->storage_offset()) * impl->itemsize() + reach(impl)) return false;
+    return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % impl->itemsize() == 0;
 }
 
 bool describe_list(const c10::IValue &value, Key &key) {
