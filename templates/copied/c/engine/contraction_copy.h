@@ -94,7 +94,8 @@ enum {
 };
 
 // An operand as lines along its last axis. Lines of a block, those of the last axes before it, begin as far from its place
-// as listed: lines of two cells take a third of the time of counting axes up for each.
+// as listed: 1600 rows by 128 columns f32 whose 128 terms lie in lines of two cells take 0.6 of the time of counting axes up
+// for each line, copy and product (Intel Xeon with AVX-512, gcc 12.2).
 typedef struct copying {
     opwright_copied c;
     const void *from;
