@@ -55,7 +55,7 @@ static void gen_index_f32_s32_0_a(void *context_, int64_t part_)
             int32_t * dst_first_ = call_->dst + (opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_) + b * dst_B_step_ + c * dst_C + opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_) + a * dst_A_step_);
             int32_t *restrict dst_row_ = dst_A_step_ == 1 ? dst_first_ : dst_room_;
             const int64_t whole_ = n_ / 16 * 16;
-            const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 4, total_);
+            const int past_ = opwright_past(dst_row_, dst_A_step_, n_ * 4, total_ / 2);
             const int64_t same_0_ = c;
             for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
                 int32_t cells_[16];
@@ -131,7 +131,7 @@ static void gen_index_f32_s32_0_c(void *context_, int64_t part_)
                 int32_t * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
                 int32_t *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                 const int64_t whole_ = n_ / 16 * 16;
-                const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_);
+                const int past_ = opwright_past(dst_row_, dst_C, n_ * 4, total_ / 2);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
                     int32_t cells_[16];
                     #pragma GCC unroll 1

@@ -321,7 +321,7 @@ static void reduce_max_backward_f32_0_k(void *context_, int64_t part_)
                     float * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
                     float *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
                     const int64_t whole_ = n_ / 16 * 16;
-                    const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 4, total_);
+                    const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 4, total_ / 2);
                     const float same_0_ = (float)(r_row_ * R_inner_ + r);
                     const float *restrict dst_first_row_ = dst_first + (k - begin_);
                     float diff_dst_room_[512];

@@ -85,7 +85,7 @@ static void reduce_mean_backward_bf16_1_r(void *context_, int64_t part_)
             opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_) + k * diff_src_K_step_ + opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_) + r * diff_src_R_step_);
             opwright_bf16 *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
             const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(diff_src_row_, diff_src_R_step_, n_ * 2, total_);
+            const int past_ = opwright_past(diff_src_row_, diff_src_R_step_, n_ * 2, total_ / 2);
             const float same_0_ = diff_total[k_row_ * K_inner_ + k];
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 float wide_[32];
@@ -153,7 +153,7 @@ static void reduce_mean_backward_bf16_1_k(void *context_, int64_t part_)
                 opwright_bf16 * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
                 opwright_bf16 *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
                 const int64_t whole_ = n_ / 32 * 32;
-                const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 2, total_);
+                const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 2, total_ / 2);
                 const float *restrict diff_total_row_ = diff_total + (k_row_ * K_inner_ + k);
                 for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                     opwright_put_line_bf16(diff_src_row_ + i_, diff_total_row_ + i_, past_);

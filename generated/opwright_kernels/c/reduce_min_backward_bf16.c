@@ -321,7 +321,7 @@ static void reduce_min_backward_bf16_0_k(void *context_, int64_t part_)
                     opwright_bf16 * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
                     opwright_bf16 *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
                     const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 2, total_);
+                    const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 2, total_ / 2);
                     const float same_0_ = (float)(r_row_ * R_inner_ + r);
                     const float *restrict dst_first_row_ = dst_first + (k - begin_);
                     opwright_bf16 diff_dst_room_[512];

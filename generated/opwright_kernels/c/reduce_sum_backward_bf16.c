@@ -56,7 +56,7 @@ static void reduce_sum_backward_bf16_0_r(void *context_, int64_t part_)
             opwright_bf16 * diff_src_first_ = call_->diff_src + (opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_) + k * diff_src_K_step_ + opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_) + r * diff_src_R_step_);
             opwright_bf16 *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
             const int64_t whole_ = n_ / 32 * 32;
-            const int past_ = opwright_past(diff_src_row_, diff_src_R_step_, n_ * 2, total_);
+            const int past_ = opwright_past(diff_src_row_, diff_src_R_step_, n_ * 2, total_ / 2);
             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                 opwright_bf16 cells_[32];
                 for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -125,7 +125,7 @@ static void reduce_sum_backward_bf16_0_k(void *context_, int64_t part_)
                 opwright_bf16 diff_src_room_[512];
                 opwright_bf16 * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
                 opwright_bf16 *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
-                const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 2, total_);
+                const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 2, total_ / 2);
                 opwright_bf16 diff_dst_room_[512];
                 const opwright_bf16 *restrict diff_dst_row_ = opwright_landed_bf16(diff_dst + (diff_dst_K_k_at_ + k * diff_dst_K_step_), diff_dst_K_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
                 opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 2, past_);

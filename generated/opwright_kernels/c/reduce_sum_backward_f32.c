@@ -56,7 +56,7 @@ static void reduce_sum_backward_f32_0_r(void *context_, int64_t part_)
             float * diff_src_first_ = call_->diff_src + (opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_) + k * diff_src_K_step_ + opwright_walked(r_row_, sizes_->R_rank, sizes_->R_extents, sizes_->diff_src_R, &diff_src_R_r_at_walk_) + r * diff_src_R_step_);
             float *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
             const int64_t whole_ = n_ / 16 * 16;
-            const int past_ = opwright_past(diff_src_row_, diff_src_R_step_, n_ * 4, total_);
+            const int past_ = opwright_past(diff_src_row_, diff_src_R_step_, n_ * 4, total_ / 2);
             for (int64_t i_ = 0; i_ < whole_; i_ += 16) {
                 float cells_[16];
                 #pragma GCC unroll 1
@@ -126,7 +126,7 @@ static void reduce_sum_backward_f32_0_k(void *context_, int64_t part_)
                 float diff_src_room_[512];
                 float * diff_src_first_ = diff_src + (diff_src_K_k_at_ + k * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
                 float *restrict diff_src_row_ = diff_src_K_step_ == 1 ? diff_src_first_ : diff_src_room_;
-                const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 4, total_);
+                const int past_ = opwright_past(diff_src_row_, diff_src_K_step_, n_ * 4, total_ / 2);
                 float diff_dst_room_[512];
                 const float *restrict diff_dst_row_ = opwright_landed_f32(diff_dst + (diff_dst_K_k_at_ + k * diff_dst_K_step_), diff_dst_K_step_, n_, past_ ? diff_dst_room_ : diff_src_row_);
                 opwright_put_row(diff_src_row_, diff_dst_row_, n_ * 4, past_);

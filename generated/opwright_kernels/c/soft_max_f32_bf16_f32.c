@@ -413,7 +413,7 @@ static void soft_max_f32_bf16_f32_0_a(void *context_, int64_t part_)
                         float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
                         float *restrict stats_row_ = stats_A_step_ == 1 ? stats_first_ : stats_room_;
                         const int64_t whole_ = n_ / 16 * 16;
-                        const int past_ = opwright_past(stats_row_, stats_A_step_, n_ * 4, total_);
+                        const int past_ = opwright_past(stats_row_, stats_A_step_, n_ * 4, total_ / 2);
                         const float *restrict base_row_ = base + (a - begin_);
                         const float *restrict shared_1__row_ = shared_1_ + (a - begin_);
                         for (int64_t i_ = 0; i_ < whole_; i_ += 16) {

@@ -52,11 +52,12 @@ static inline int64_t opwright_ceil_by(int64_t a, int64_t b) { return b == 1 ? a
 #define OPWRIGHT_INDEPENDENT
 #endif
 
-// Whether outputs of so many bytes are stored past the caches: where these are fast, outputs that they cannot hold. One
-// thread of an AMD Zen 4 with 32 MB of L3, gcc 12.2, f32: max(x, 0) of 8M cells takes 0.74 of its time, a sum of two such
-// arrays 0.78; of outputs that begin within a cache line, which have blocks that share lines, it would take 0.95 to 1.3, so
-// that they are stored as all others are. The third level of Intel's servers is no faster than memory: there, a sum of two
-// arrays of 1M cells takes 0.56 to 0.82 of its time, max(x, 0) 0.75, batch norm of 16x64x56x56 0.7 (Emerald Rapids).
+// Whether outputs of so many bytes are stored past the caches: where these are fast, outputs that they cannot hold together
+// with what is read. One thread of an AMD Zen 4 with 32 MB of L3, gcc 12.2, f32: max(x, 0) of 3M cells takes 0.8 of its time,
+// a sum of two such arrays 0.6, NCHW to NHWC of 16x64x56x56 0.5; of outputs that begin within a cache line, which have blocks
+// that share lines, 0.95 to 1.3 at 8M cells, so that they are stored as all others are. The third level of Intel's servers is
+// no faster than memory: there, a sum of two arrays of 1M cells takes 0.56 to 0.82 of its time, max(x, 0) 0.75, batch norm of
+// 16x64x56x56 0.7 (Emerald Rapids).
 static inline int opwright_streams(int64_t bytes)
 {
 #if defined(__AVX2__)
@@ -64,7 +65,7 @@ static inline int opwright_streams(int64_t bytes)
         return 0;
     }
     const int server = __builtin_cpu_is("intel") && __builtin_cpu_supports("avx512f");
-    return server || bytes >= 16 << 20;
+    return server || bytes >= 8 << 20;
 #else
     return bytes < 0;
 #endif

@@ -45,10 +45,10 @@ def cells_of(size: int) -> Expr:
     return nodes.integer(LINE // size)
 
 
-def declared(row: str, step: Expr, size: int, narrow: int, streams: bool) -> list[Stmt]:
-    """The cells of whole lines, and whether they are stored past the caches, which they may be if the row `streams`."""
+def declared(row: str, step: Expr, size: int, narrow: int, rows: Expr) -> list[Stmt]:
+    """The cells of whole lines, and whether they are stored past the caches: where so many `rows` are large."""
     count, bytes_ = cells_of(narrow), product(N, nodes.integer(size))
-    past = Call("opwright_past", (Name(row), step, bytes_, Name("total_"))) if streams else ZERO
+    past = Call("opwright_past", (Name(row), step, bytes_, rows)) if rows != ZERO else ZERO
     return [
         Declare(WHOLE.name, Binary("*", Binary("/", N, count), count)),
         Declare(PAST.name, past, "int"),

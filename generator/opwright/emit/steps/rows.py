@@ -339,7 +339,7 @@ class Row(RowReads):
         assert step is not None
         self.rows[target] = name
         lines = (
-            cache_lines.declared(name, step, DTYPES[dtype].size, self.narrowest(), elements.streams(target))
+            cache_lines.declared(name, step, DTYPES[dtype].size, self.narrowest(), elements.streamed(target))
             if self.lined
             else []
         )
