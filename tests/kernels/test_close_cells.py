@@ -97,6 +97,104 @@ def test_steps_over_axes_of_a_few_cells_agree_with_the_interpreter(seed: int, tm
     assert all(seen[f"{op.op} legal"] for op in library.ops)
 
 
+def drawn_turns(random: Rng, number: int) -> str:
+    """Steps that take turns along an axis, `y[n, 2 * e]` and `y[n, 2 * e + 1]`; of all its cells, of some, or beside others."""
+
+    def one(*items: str) -> str:
+        return items[int(random.integers(len(items)))]
+
+    few = int(random.integers(2, 6))
+    rows, tail = one("n", "b, n"), one("", "", ", d")
+    kind = one("all", "all", "missing", "beside", "behind", "between", "outer", "halves")
+    places = [f"{few} * e + {turn}" if turn else f"{few} * e" for turn in random.permutation(few)]
+    moved = {"behind": "E + ", "halves": f"{few} * E + "}.get(kind, "")
+
+    def cell(name: str, at: str) -> str:
+        return f"{name}[{at}, {rows}{tail}]" if kind == "outer" else f"{name}[{rows}, {at}{tail}]"
+
+    def formula() -> str:
+        near = cell("x", places[int(random.integers(few))])
+        a, b, c = (one(near, near, cell("w", "e"), f"g[{rows}]", "s[e]") for _ in range(3))
+        more = [f"exp({a} / 4) - {b}"] if random.integers(4) == 0 else []
+        return one(f"{a} * {b} - {c}", f"max({a}, {b}) + {c}", f"{a}", f"select({a} > {b}, {c}, {a})", *more)
+
+    written = places[1:] if kind == "missing" else places
+    steps = [f"{cell('y', moved + at)} = {formula()}" for at in written]
+    if kind == "between":
+        steps = [f"{cell('t', 'e')} = {formula()}", *(f"{step} - {cell('t', 'e')}" for step in steps)]
+    if kind == "beside":
+        steps.append(f"{cell('y', f'{few} * E + e')} = {formula()}")
+    elif kind == "behind":
+        steps.insert(int(random.integers(len(steps) + 1)), f"{cell('y', 'e')} = {formula()}")
+    elif kind == "halves":
+        steps += [f"{cell('y', at)} = {formula()}" for at in places]
+    z = f"z[{rows}] {one('+=', 'max=')} {cell('x', places[0])} * {one('s[e]', cell('x', places[1]))}"
+    ends = {"beside": few + 1, "behind": few + 1, "halves": 2 * few}
+    arrays = {name: [*rows.upper().split(", "), axis, *tail.upper().split(", ")[1:]] for name, axis in (
+        ("x", f"{few} * E"), ("w", "E"), ("y", f"{ends.get(kind, few)} * E")
+    )}  # fmt: skip
+    if kind == "outer":
+        for axes in arrays.values():
+            axes.insert(0, axes.pop(next(at for at, axis in enumerate(axes) if "E" in axis)))
+    arrays |= {"g": rows.upper().split(", "), "s": ["E"], "z": rows.upper().split(", ")}
+    text = " ".join([*steps, *([] if tail else [z])])
+    dims = {
+        name: "{" + ", ".join(f"A{at}: {axis}" for at, axis in enumerate(axes)) + "}" for name, axes in arrays.items()
+    }
+    inputs = [name for name in "xwgs" if f"{name}[" in text]
+    outputs = ["y"] if tail else ["y", "z"]
+    dtypes = []
+    for given, other in [*dict(WIDTHS[at] for at in random.permutation(len(WIDTHS))).items()][:2]:
+        kinds = {**dict.fromkeys(inputs, given), **dict.fromkeys(outputs, other)}
+        kinds["accumulate"] = "f64" if "f64" in (given, other) else "f32"
+        dtypes.append("{" + ", ".join(f"{name}: {kind}" for name, kind in kinds.items()) + "}")
+    used = {axis for name in inputs for axis in "BNED" if any(axis in extent for extent in arrays[name])}
+    needed = {*"BNED"} & {*"".join(dims[name] for name in (*inputs, *outputs))} - used
+    letters = {"b": "B", "n": "N", "e": "E", "d": "D"}
+    walked = {name: extent for name, extent in letters.items() if name in {*rows.split(", "), "e", *tail.split(", ")}}
+    attributes = [
+        f"{{name: size_{one.lower()}, symbol: {one}, type: s64, required: true, min: 0, max: 40}}" for one in needed
+    ]
+    arrays_of = [", ".join(f"{{name: {name}, dims: {dims[name]}}}" for name in names) for names in (inputs, outputs)]
+    return "\n".join([
+        f"op: Turns{number}", "revision: 1", "summary: Steps that take turns along an axis.",
+        f"dims: {{{', '.join(f'size_{axis.lower()}: {{symbol: {axis}}}' for axis in sorted(used))}}}",
+        *([f"attributes: [{', '.join(attributes)}]"] if attributes else []),
+        f"inputs: [{arrays_of[0]}]", f"outputs: [{arrays_of[1]}]", f"dtypes: [{', '.join(dtypes)}]",
+        f"semantics:\n  ranges: {{{', '.join(f'{name}: {extent}' for name, extent in walked.items())}}}", "  steps:",
+        *(f"    - {step}" for step in [*steps, *([] if tail else [z])]), "",
+    ])  # fmt: skip
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(60 if FULL else 3))
+def test_steps_that_take_turns_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
+    random = rng("turns", seed)
+    library, module = package({f"t{n}.yaml": drawn_turns(random, n) for n in range(SPECS)}, tmp_path, f"turns_{seed}")
+    seen = agree(module, library.ops, CALLS, seed)
+    assert all(seen[f"{op.op} legal"] for op in library.ops)
+
+
+def test_steps_that_take_turns_need_no_array_of_sums() -> None:
+    """What all of them write is the whole axis; with one of them missing, or twice there, it is not."""
+    text = TURNS.format(steps=", ".join(f'"y[n, {at}] = x[n, {at}]"' for at in ("3 * e + 1", "3 * e", "3 * e + 2")))
+    assert [phase.own for phase in staged(load_texts({"turns.yaml": text}).ops[0]).phases] == [("n", "e")]
+    for places in (("3 * e + 1", "3 * e"), ("3 * e + 1", "3 * e", "3 * e + 2", "3 * e + 1")):
+        text = TURNS.format(steps=", ".join(f'"y[n, {at}] = x[n, {at}]"' for at in places))
+        assert "y_sum_" in staged(load_texts({"turns.yaml": text}).ops[0]).program.arrays
+
+
+TURNS = """op: Turns
+revision: 1
+summary: Cells that are copied by threes.
+dims: {{rows: {{symbol: N}}, cells: {{symbol: E}}}}
+inputs: [{{name: x, dims: {{N: N, E: 3 * E}}}}]
+outputs: [{{name: y, dims: {{N: N, E: 3 * E}}}}]
+dtypes: [{{x: f32, y: f32, accumulate: f32}}]
+semantics: {{ranges: {{n: N, e: E}}, steps: [{steps}]}}
+"""
+
+
 MATRIX = """op: Matrix
 revision: 1
 summary: Points times a matrix, doubled, and the sum of their coordinates.

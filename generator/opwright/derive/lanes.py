@@ -16,6 +16,7 @@ from .algebra.slopes import slope
 from .contraction import over_pairs
 from .picking import gathers
 from .program import Axis, Part, Program
+from .rewrites.accumulating import CLOSE
 from .rewrites.joining import merged
 
 ENOUGH = 16  # cells along which lanes pay
@@ -45,7 +46,7 @@ def lane_letters(op: Op, found: Program, parts: Sequence[Part], own: Sequence[st
     given = [part for part in parts if any(found.arrays[read.tensor].role == "input" for read in part.reads)]
     if given and walked and not any(letter in part.letters for part in given for letter in walked):
         walked = _before_one_cell(found, parts) | walked
-    walked = walked or _of_others(found, parts)
+    walked = walked or _close(op, found, parts) or _of_others(found, parts)
     named = _named(parts)
     walked = {letter: None for letter in walked if letter not in named} or walked
     if stands_alone(found, parts):  # the last axes may have few cells
@@ -167,6 +168,20 @@ def _shifted(found: Program, part: Part, read: Read, number: int) -> list[str]:
     letters = [name for name in found.letters if name in expr.names(index)]
     reduced = [name for name in letters if found.letters[name].kind == "one" and name not in expr.names(part.target)]
     return reduced if len(letters) == 1 and reduced and slope(index, reduced[0]) == Number(1) else []
+
+
+def _close(op: Op, found: Program, parts: Sequence[Part]) -> dict[str, None]:
+    """The letters of cells that steps set which alone move the index of a last axis, by a few cells, `x[n, 2 * w]`."""
+    letters = dict[str, None]()
+    for part in parts:
+        for read in (part.target, *part.reads):
+            for number in _last_axes(op, found, read.tensor):
+                names = [name for name in found.letters if name in expr.names(read.indices[number])]
+                growth = slope(read.indices[number], names[0]) if len(names) == 1 else None
+                close = isinstance(growth, Number) and 0 < growth.value <= CLOSE
+                if close and found.letters[names[0]].kind == "one" and names[0] in expr.names(part.target):
+                    letters[names[0]] = None
+    return letters
 
 
 def _before_one_cell(found: Program, parts: Sequence[Part]) -> dict[str, None]:

@@ -23,7 +23,7 @@ from .lanes import lane_letters, row_letters, view_letters
 from .narrow import narrow
 from .picking import conditioned, looked_up, picked
 from .program import Array, Part, Program
-from .rewrites.accumulating import accumulating, once, plain
+from .rewrites.accumulating import accumulating, close_cells, once, plain
 from .rewrites.apart import apart
 from .rewrites.batches_first import batches_first
 from .rewrites.beforehand import beforehand
@@ -198,6 +198,8 @@ def place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
         walked = found.walks(read.tensor, number, index), block_letter(found, index), *digits
         if letter in walked:
             return number, index
+        if (apart := close_cells(found, index, letter)) is not None:
+            return number, apart
     return None
 
 

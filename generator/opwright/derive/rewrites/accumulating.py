@@ -13,10 +13,11 @@ from types import MappingProxyType
 from ...language import expr
 from ...language.expr import Expr, Name, Number, Read
 from ..algebra.poly import ONE, ZERO, NotPolynomial, Poly, affine, rational
-from ..algebra.slopes import slope
+from ..algebra.slopes import slope, times
 from ..program import Array, Axis, Formula, Part, Program
 from .pairing import is_product
 
+CLOSE = 4  # cells between those of a step, at most, as of complex numbers
 Apart = Mapping[int, tuple[str, ...]]  # by the number of an axis, the letters that walk it together
 
 
@@ -51,6 +52,17 @@ def _moves(index: Expr, letter: str, apart: bool) -> bool:
     """Whether an index is another cell for each value of a letter: the next one, or any one further on if `apart`."""
     growth = slope(index, letter)
     return isinstance(growth, Number) and (abs(growth.value) == 1 or (apart and growth != Number(0)))
+
+
+def close_cells(found: Program, index: Expr, letter: str) -> Expr | None:
+    """The first of a few cells of which each value of a letter has its own, `2 * i` of `2 * i + 1`."""
+    growth = (
+        slope(index, letter) if _letters(found, index) == {letter} and found.letters[letter].kind == "one" else None
+    )
+    if not isinstance(growth, Number) or not 1 < growth.value <= CLOSE:
+        return None
+    turn = affine(index, [letter]).offset.constant
+    return times(growth, Name(letter)) if turn is not None and 0 <= turn < growth.value else None
 
 
 def loose_axes(found: Program, read: Read) -> list[int]:
@@ -104,18 +116,40 @@ def _fill(found: Program, number: int, axis: Axis, writers: Sequence[Part]) -> b
 def pieces(
     found: Program, number: int, axis: Axis, writers: Sequence[Part]
 ) -> tuple[list[tuple[Poly, Poly]], Poly] | None:
-    """Where the pieces of an axis that steps write begin, and their cells, each of a letter or one; and all cells."""
-    sizes, made = found.sizes.values, list[tuple[Poly, Poly]]()
+    """Where the pieces of an axis that steps write begin, and their cells; and all cells.
+
+    A piece is of a letter, one cell, or of a few steps that take turns, `y[2 * i]` and `y[2 * i + 1]`.
+    """
+    sizes, made = found.sizes.values, list[tuple[Poly, Poly, Poly]]()
     try:
         for part in writers:
             index = affine(part.target.indices[number], found.letters, rational).with_symbols(sizes)
-            if any(factor != ONE for _, factor in index.coefficients) or len(index.letters) > 1:
+            if len(index.letters) > 1:
                 return None
             extents = [rational(found.letters[letter].extent) for letter in index.letters]
-            made.append((index.offset, extents[0].substitute(sizes) if extents else ONE))
-        return made, rational(axis.extent).substitute(sizes)
+            steps = [factor for _, factor in index.coefficients]
+            made.append((index.offset, extents[0].substitute(sizes) if extents else ONE, steps[0] if steps else ONE))
+        whole = rational(axis.extent).substitute(sizes)
     except NotPolynomial:
         return None
+    joined = [_turns(made, piece) for piece in made]
+    return None if None in joined else ([piece for piece in joined if piece is not None and piece[1] != ZERO], whole)
+
+
+def _turns(pieces: Sequence[tuple[Poly, Poly, Poly]], piece: tuple[Poly, Poly, Poly]) -> tuple[Poly, Poly] | None:
+    """Where the cells of a step and of those that it takes turns with begin, and how many: 0 but for the first step.
+
+    None if the cells between its own are not written by one step each.
+    """
+    begin, count, step = piece
+    number = step.constant
+    if number is None or not 1 <= number <= CLOSE:
+        return None
+    for back in range(int(number)):
+        first = begin - Poly.number(back)
+        if all(pieces.count((first + Poly.number(turn), count, step)) == 1 for turn in range(int(number))):
+            return first, step * count if back == 0 else ZERO
+    return None
 
 
 def _reaches(found: Program, part: Part, axes: Collection[int]) -> bool:

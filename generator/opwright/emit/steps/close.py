@@ -15,6 +15,7 @@ from typing import Any
 
 from ...derive.algebra import slopes
 from ...derive.program import Part
+from ...derive.rewrites.accumulating import CLOSE
 from ...language import expr
 from ...language.expr import Read
 from .. import nodes
@@ -23,10 +24,9 @@ from . import cache_lines
 from .elements import BEGIN, END
 from .tasks import Tasks
 
-MOST = 4  # cells between neighbouring lanes
 STEPS = 16  # in a loop
 # Which compilers convert in vectors. Of f16, such a loop takes 1.5 to 7 times as long (AMD Zen 5, gcc 12.2).
-TYPES = ("f32", "bf16")
+TYPES = ("f32", "bf16", "f64")
 
 
 def close(tasks: Tasks) -> tuple[Expr, list[Stmt]] | None:
@@ -86,7 +86,7 @@ def _distances(tasks: Tasks, read: Read) -> tuple[dict[str, int], int] | None:
             slope = slopes.slope(index, lane)
             step = int(slope.value) * distance if isinstance(slope, expr.Number) else 0
             once = sum(lane in expr.names(other) for other in read.indices) == 1
-            return (found, step) if 0 < step <= MOST and once else None
+            return (found, step) if 0 < step <= CLOSE and once else None
         if not isinstance(axis.extent, expr.Number) or expr.names(index):
             return None
         distance *= int(axis.extent.value)
