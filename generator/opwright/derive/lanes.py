@@ -101,7 +101,8 @@ def view_letters(found: Program, parts: Sequence[Part], own: Sequence[str], lane
     free = [name for name, letter in letters.items() if letter.kind == "one" and name not in known and many(letter)]
     walked = {name for part in parts for name in part.letters}
     runs = any(found.letters[name].kind == "run" for name in walked)  # whose axes a call sorts by their strides
-    return (*free,)[: MAX_LANES - len(lanes)] if lanes and not runs else ()
+    once = sum(bool({*part.letters} - expr.names(part.target)) for part in parts) == 1
+    return (*free,)[: MAX_LANES + once - len(lanes)] if lanes and not runs else ()
 
 
 def row_letters(found: Program, parts: Sequence[Part], own: Sequence[str], lanes: Sequence[str]) -> tuple[str, ...]:

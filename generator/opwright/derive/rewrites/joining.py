@@ -74,13 +74,15 @@ def _summed(parts: Sequence[Part], outer: str, inner: str) -> bool:
 def _set_alone(found: Program, parts: Sequence[Part], names: Sequence[str]) -> bool:
     """Whether steps set cells by themselves, of what has both letters or neither, and there are few along the inner
 
-    one, or some array has both along one axis.
+    one, or some array has both along one axis, or one step sets them of what cells share: 6336 x 5 x 6 f32 times 5 x 6
+    take 0.24 of their time, bf16 0.16 (AMD EPYC, Zen 4, gcc 12.2).
     """
     reads = [read for part in parts for read in (part.target, *part.reads)]
     alike = all(len({*names} & expr.names(read)) != 1 for read in reads)
     alone = all(part.operator == "set" and {*part.letters} <= expr.names(part.target) for part in parts)
     few = _cells(found.letters[names[1]].extent) < FEW if names[1] in found.letters else False
-    return alike and alone and (few or any(_counted(found, read, names) for read in reads))
+    shared = len(parts) == 1 and any(not {*parts[0].letters} <= expr.names(read) for read in parts[0].reads)
+    return alike and alone and (few or shared or any(_counted(found, read, names) for read in reads))
 
 
 def _cells(extent: Expr) -> float:
