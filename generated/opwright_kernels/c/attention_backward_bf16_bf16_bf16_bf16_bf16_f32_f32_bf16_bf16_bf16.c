@@ -341,8 +341,19 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                     }
                     opwright_put_line_bf16(share_row_ + i_, wide_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    share_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_])));
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float seen_row_end_[32];
+                    opwright_end_4(seen_row_end_, seen_row_ + whole_, n_ - whole_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_end_[j_]));
+                    }
+                    opwright_put_end_bf16(share_row_ + whole_, wide_, n_ - whole_);
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        share_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_])));
+                    }
                 }
             }
         }
@@ -475,8 +486,19 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_3
                     }
                     opwright_put_line_bf16(share_row_ + i_, wide_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    share_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_])));
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float seen_row_end_[32];
+                    opwright_end_4(seen_row_end_, seen_row_ + whole_, n_ - whole_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_end_[j_]));
+                    }
+                    opwright_put_end_bf16(share_row_ + whole_, wide_, n_ - whole_);
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        share_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_])));
+                    }
                 }
                 opwright_put_bf16(share_row_, share_first_, T, n_);
             }
@@ -908,8 +930,21 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_5
                     }
                     opwright_put_line_bf16(flow_row_ + i_, wide_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    flow_row_[whole_ + j_] = opwright_to_bf16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_);
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float slope_row_end_[32];
+                    opwright_end_4(slope_row_end_, slope_row_ + whole_, n_ - whole_);
+                    opwright_bf16 share_row_end_[32];
+                    opwright_end_2(share_row_end_, share_row_ + whole_, n_ - whole_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = (slope_row_end_[j_] - same_0_) * opwright_from_bf16(share_row_end_[j_]) * same_1_;
+                    }
+                    opwright_put_end_bf16(flow_row_ + whole_, wide_, n_ - whole_);
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        flow_row_[whole_ + j_] = opwright_to_bf16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_);
+                    }
                 }
             }
         }
@@ -943,8 +978,21 @@ static void attention_backward_bf16_bf16_bf16_bf16_bf16_f32_f32_bf16_bf16_bf16_5
                     }
                     opwright_put_line_bf16(flow_row_ + i_, wide_, past_);
                 }
-                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                    flow_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_)));
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float slope_row_end_[32];
+                    opwright_end_4(slope_row_end_, slope_row_ + whole_, n_ - whole_);
+                    opwright_bf16 share_row_end_[32];
+                    opwright_end_2(share_row_end_, share_row_ + whole_, n_ - whole_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < 32; ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_end_[j_] - same_0_) * opwright_from_bf16(share_row_end_[j_]) * same_1_));
+                    }
+                    opwright_put_end_bf16(flow_row_ + whole_, wide_, n_ - whole_);
+                }
+                if (!OPWRIGHT_PADS) {
+                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                        flow_row_[whole_ + j_] = opwright_to_bf16(opwright_from_f16(opwright_to_f16((slope_row_[whole_ + j_] - same_0_) * opwright_from_bf16(share_row_[whole_ + j_]) * same_1_)));
+                    }
                 }
             }
         }

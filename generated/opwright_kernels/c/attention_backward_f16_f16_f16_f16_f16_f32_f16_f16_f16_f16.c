@@ -323,7 +323,16 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_t_of_su
                     }
                     opwright_put_line_f16(share_row_ + i_, wide_, past_);
                 }
-                if (whole_ < n_) {
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float seen_row_end_[32];
+                    opwright_end_4(seen_row_end_, seen_row_ + whole_, n_ - whole_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                        wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_end_[j_]));
+                    }
+                    opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                }
+                if (!OPWRIGHT_PADS) {
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_[whole_ + j_]));
@@ -346,7 +355,16 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_t_of_su
                     }
                     opwright_put_line_f16(share_row_ + i_, wide_, past_);
                 }
-                if (whole_ < n_) {
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float seen_row_end_[32];
+                    opwright_end_4(seen_row_end_, seen_row_ + whole_, n_ - whole_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_end_[j_]));
+                    }
+                    opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                }
+                if (!OPWRIGHT_PADS) {
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
@@ -460,7 +478,16 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_q_of_su
                     }
                     opwright_put_line_f16(share_row_ + i_, wide_, past_);
                 }
-                if (whole_ < n_) {
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float seen_row_end_[32];
+                    opwright_end_4(seen_row_end_, seen_row_ + whole_, n_ - whole_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                        wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_end_[j_]));
+                    }
+                    opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                }
+                if (!OPWRIGHT_PADS) {
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         wide_[j_] = opwright_from_bf16(opwright_to_bf16(seen_row_[whole_ + j_]));
@@ -486,7 +513,16 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_3_q_of_su
                     }
                     opwright_put_line_f16(share_row_ + i_, wide_, past_);
                 }
-                if (whole_ < n_) {
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float seen_row_end_[32];
+                    opwright_end_4(seen_row_end_, seen_row_ + whole_, n_ - whole_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_end_[j_]));
+                    }
+                    opwright_to_row_f16(wide_, share_row_ + whole_, n_ - whole_);
+                }
+                if (!OPWRIGHT_PADS) {
                     float wide_[32];
                     for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                         wide_[j_] = opwright_from_f16(opwright_to_f16(seen_row_[whole_ + j_]));
@@ -940,7 +976,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_5_t_of_su
                     }
                     opwright_put_line_f16(flow_row_ + i_, wide_, past_);
                 }
-                if (whole_ < n_) {
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float wide_0_[32];
+                    opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
+                    float slope_row_end_[32];
+                    opwright_end_4(slope_row_end_, slope_row_ + whole_, n_ - whole_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                        wide_[j_] = (slope_row_end_[j_] - same_0_) * wide_0_[j_] * same_1_;
+                    }
+                    opwright_to_row_f16(wide_, flow_row_ + whole_, n_ - whole_);
+                }
+                if (!OPWRIGHT_PADS) {
                     float wide_0_[32];
                     opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
                     float wide_[32];
@@ -970,7 +1017,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_5_t_of_su
                     }
                     opwright_put_line_f16(flow_row_ + i_, wide_, past_);
                 }
-                if (whole_ < n_) {
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float wide_0_[32];
+                    opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
+                    float slope_row_end_[32];
+                    opwright_end_4(slope_row_end_, slope_row_ + whole_, n_ - whole_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                        wide_[j_] = opwright_from_bf16(opwright_to_bf16((slope_row_end_[j_] - same_0_) * wide_0_[j_] * same_1_));
+                    }
+                    opwright_to_row_f16(wide_, flow_row_ + whole_, n_ - whole_);
+                }
+                if (!OPWRIGHT_PADS) {
                     float wide_0_[32];
                     opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
                     float wide_[32];
@@ -1000,7 +1058,18 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_5_t_of_su
                     }
                     opwright_put_line_f16(flow_row_ + i_, wide_, past_);
                 }
-                if (whole_ < n_) {
+                if (OPWRIGHT_PADS && whole_ < n_) {
+                    float wide_0_[32];
+                    opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
+                    float slope_row_end_[32];
+                    opwright_end_4(slope_row_end_, slope_row_ + whole_, n_ - whole_);
+                    float wide_[32];
+                    for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                        wide_[j_] = opwright_from_f16(opwright_to_f16((slope_row_end_[j_] - same_0_) * wide_0_[j_] * same_1_));
+                    }
+                    opwright_to_row_f16(wide_, flow_row_ + whole_, n_ - whole_);
+                }
+                if (!OPWRIGHT_PADS) {
                     float wide_0_[32];
                     opwright_from_end_f16(share_row_ + whole_, n_ - whole_, wide_0_);
                     float wide_[32];

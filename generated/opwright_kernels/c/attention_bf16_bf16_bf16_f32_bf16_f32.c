@@ -1068,8 +1068,19 @@ static void attention_bf16_bf16_bf16_f32_bf16_f32_3_w_of_sums(const void *contex
             }
             opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
         }
-        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            dst_row_[whole_ + j_] = opwright_to_bf16(sums_row_[whole_ + j_] / same_0_);
+        if (OPWRIGHT_PADS && whole_ < n_) {
+            float sums_row_end_[32];
+            opwright_end_4(sums_row_end_, sums_row_ + whole_, n_ - whole_);
+            float wide_[32];
+            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                wide_[j_] = sums_row_end_[j_] / same_0_;
+            }
+            opwright_put_end_bf16(dst_row_ + whole_, wide_, n_ - whole_);
+        }
+        if (!OPWRIGHT_PADS) {
+            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                dst_row_[whole_ + j_] = opwright_to_bf16(sums_row_[whole_ + j_] / same_0_);
+            }
         }
         opwright_put_bf16(dst_row_, dst_first_, dst_W, n_);
     }

@@ -964,7 +964,16 @@ static void attention_f16_f16_f16_f16_f16_f32_3_w_of_sums(const void *context_, 
             }
             opwright_put_line_f16(dst_row_ + i_, wide_, past_);
         }
-        if (whole_ < n_) {
+        if (OPWRIGHT_PADS && whole_ < n_) {
+            float sums_row_end_[32];
+            opwright_end_4(sums_row_end_, sums_row_ + whole_, n_ - whole_);
+            float wide_[32];
+            for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                wide_[j_] = sums_row_end_[j_] / same_0_;
+            }
+            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+        }
+        if (!OPWRIGHT_PADS) {
             float wide_[32];
             for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
                 wide_[j_] = sums_row_[whole_ + j_] / same_0_;

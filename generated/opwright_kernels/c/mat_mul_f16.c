@@ -377,7 +377,18 @@ static void mat_mul_f16_1_n_of_sums(const void *context_, int64_t cell_, int64_t
             }
             opwright_put_line_f16(dst_row_ + i_, wide_, past_);
         }
-        if (whole_ < n_) {
+        if (OPWRIGHT_PADS && whole_ < n_) {
+            float wide_0_[32];
+            opwright_from_end_f16(bias_row_ + whole_ * bias_by_, n_ - whole_, wide_0_);
+            float sums_row_end_[32];
+            opwright_end_4(sums_row_end_, sums_row_ + whole_, n_ - whole_);
+            float wide_[32];
+            for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                wide_[j_] = sums_row_end_[j_] + wide_0_[j_];
+            }
+            opwright_to_row_f16(wide_, dst_row_ + whole_, n_ - whole_);
+        }
+        if (!OPWRIGHT_PADS) {
             float wide_0_[32];
             opwright_from_end_f16(bias_row_ + whole_ * bias_by_, n_ - whole_, wide_0_);
             float wide_[32];

@@ -76,6 +76,11 @@ class Elements(Integers):
         """Whether each task has a block of lanes; otherwise every task has all of them."""
         return self.lanes is not None and self.lanes.name in self.phase.own
 
+    @property
+    def long_rows(self) -> bool:
+        """Whether the cells behind the last line of a row are few of many."""
+        return self.blocked
+
     def streams(self, target: Read) -> bool:
         """Whether rows of an array may go past the caches: each task writes its own stretch of an output once."""
         writers = [part for part in self.phase.parts if part.target.tensor == target.tensor]

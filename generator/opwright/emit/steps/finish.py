@@ -162,6 +162,10 @@ class Finish(Lowering):
     def whole_block(self) -> list[Stmt]:
         return [Declare(self.lane_name(), BEGIN), Declare("n_", Binary("-", END, BEGIN))]
 
+    @property
+    def long_rows(self) -> bool:
+        return False  # those of images are short
+
     def streams(self, target: Read) -> bool:
         return False  # its stretches are those of the engine's tiles
 

@@ -123,7 +123,7 @@ class Row(RowReads):
 
         None for long rows.
         """
-        return None if self.elements.blocked else row_ends.copied([value], self._arrays(), SUMS, own)
+        return None if self.elements.long_rows else row_ends.copied([value], self._arrays(), SUMS, own)
 
     def copied(self, value: expr.Expr, dtype: str, written: str) -> tuple[Expr, ...]:
         """A row of an input that is stored as it stands, line by line, and its bytes; nothing of other values.
