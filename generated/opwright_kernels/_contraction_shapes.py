@@ -172,7 +172,18 @@ def beside(shape: Shape) -> bool:
     cells = [walk.extent for walk in shape.batches if abs(walk.out) == abs(walk.left) == abs(walk.right) == 1]
     spread = all(abs(walk.out) != 1 for walk in (shape.rows, shape.columns) if walk.extent != 1)
     alone = min(shape.rows.extent, shape.columns.extent) < LANED_LEAST
-    return spread and max(cells, default=0) >= (LANED_LEAST if alone else 64) and (shape.terms.extent < 8 or alone)
+    near = spread and max(cells, default=0) >= (LANED_LEAST if alone else 64) and (shape.terms.extent < 8 or alone)
+    return near or _vectors(shape)
+
+
+def _vectors(shape: Shape) -> bool:
+    """Whether each product is of a vector and a matrix, and matrices lie in memory cell beside cell."""
+    for side, one, other in (("left", shape.columns, shape.rows), ("right", shape.rows, shape.columns)):
+        cells = [walk.extent for walk in shape.batches if abs(getattr(walk, side)) == 1]
+        apart = abs(getattr(other, side)) != 1 and abs(getattr(shape.terms, side)) != 1
+        if one.extent == 1 and other.extent > 1 and apart and max(cells, default=0) >= 16:
+            return True
+    return False
 
 
 def scattered(shape: Shape) -> bool:

@@ -158,6 +158,17 @@ def test_cells_are_added_in_pieces_where_an_index_bends_or_goes_around(tmp_path:
             assert f"opwright_added_{call}" in text, name
 
 
+def test_one_number_of_a_task_is_added_where_an_index_goes_around(tmp_path: Path) -> None:
+    """Its kernel took the number for an array, and did not compile."""
+    steps = '"whole[b] += src[b, l]", "dst[b, (P + l) % C] += whole[b]"'
+    text = ADDED.format(name="Whole", index="l").replace('"dst[b, l] += src[b, l]"', steps)
+    seen: Counter[str] = Counter()
+    library, module = package({"whole.yaml": text}, tmp_path, "whole_added")
+    with instruction_set(module, serving(module, library.ops[0])[0]):
+        assert first_disagreement(module, library.ops[0], rng("whole added"), 18, seen) is None
+    assert seen["Whole legal"] > 10
+
+
 def test_rows_that_go_around_an_axis_are_copied_to_where_they_are_stored(tmp_path: Path) -> None:
     texts = {
         f"{name}_{dtype}.yaml": BENT.format(

@@ -13,6 +13,7 @@ from opwright.load import load_texts
 from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
+from support.random_blocks import blocks
 from support.spec_packages import instruction_set, serving
 from support.step_verdicts import agree
 
@@ -187,6 +188,16 @@ def test_a_letter_may_walk_two_axes_of_an_output(tmp_path: Path) -> None:
         assert np.array_equal(one, wanted)
         assert np.array_equal(other, wanted[..., ::-1])
         assert np.array_equal(sums, wanted.astype(np.float32).sum(0))
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(20 if FULL else 1))
+def test_blocks_along_a_diagonal_agree_with_the_interpreter(seed: int, tmp_path: Path) -> None:
+    """Cells beside blocks held what their memory did before, as letters that walk two axes walked one alone."""
+    random = rng("blocks along a diagonal", seed)
+    texts = {f"blocks{number}.yaml": blocks(random, f"Blocks{number}") for number in range(SPECS)}
+    library, module = package(texts, tmp_path, f"blocks_{seed}")
+    agree(module, library.ops, CALLS, seed)
 
 
 BEHIND = """op: Behind

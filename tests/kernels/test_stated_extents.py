@@ -105,3 +105,30 @@ def test_a_sum_that_is_stored_apart_from_an_output_of_any_order_has_its_own_memo
             x, w = np.ones((3, 8, 2), np.float32), np.ones((8, 33, 4), np.float32)
             out = np.full((3, 33, 6), 77, np.float32)[::-1, :, ::-1]
             assert (module.widened(x, w, out=out) == module.widened(x, w)).all(), isa
+
+
+PLACED = """\
+op: Placed
+revision: 1
+summary: Sums by columns of groups.
+dims: {groups: {symbol: G}, columns: {symbol: C}}
+inputs: [{name: x, dims: {Y: G * C, X: G}}, {name: w, dims: {C: C}}]
+outputs: [{name: y, dims: {C: C}}]
+dtypes: [{x: f32, w: f32, y: f32, accumulate: f32}]
+semantics:
+  ranges: {g: G, c: C}
+  steps: ["y[c] += x[g * C + c, g] * w[c]"]
+"""
+
+
+def test_a_size_that_has_an_axis_is_not_computed_from_another_axis(tmp_path: Path) -> None:
+    """With no columns, the groups of (0, 3) were 0 / 0; without `w`, nothing told how G * C follows."""
+    others = PLACED.replace(", {name: w, dims: {C: C}}", "").replace(" * w[c]", "").replace("w: f32, ", "")
+    texts = {"placed.yaml": PLACED, "told.yaml": others.replace("op: Placed", "op: Told")}
+    library, module = package(texts, tmp_path, "placed")
+    assert library.op("Told").function == "told"
+    for sizes in ((3, 2), (3, 0), (1, 1)):
+        x = np.arange(sizes[0] ** 2 * sizes[1], dtype=np.float32).reshape(-1, sizes[0])
+        wanted = sum(x[g * sizes[1] : (g + 1) * sizes[1], g] for g in range(sizes[0]))
+        assert (module.placed(x, np.ones(sizes[1], np.float32)) == wanted).all()
+        assert (module.told(x) == wanted).all()

@@ -18,6 +18,7 @@ from opwright.oracle.validate import validate
 from opwright_kernels import _sharding
 from support.calls import Rng
 from support.draws import FULL, rng
+from support.random_blocks import blocks
 from support.random_specs import draw, texts_of
 from support.random_steps import steps
 from support.specs import FOLDER
@@ -258,3 +259,13 @@ def test_blends_and_their_gradients_are_cut_along_space_and_scales_of_groups_alo
         check(found["DynamicDequantize"], inputs, {"qtype": by, "axis": 1}, random, kinds)
     assert kinds["periods cells"] > 60
     assert kinds["periods+periods cells"] > 1
+
+
+def test_outputs_with_blocks_along_a_diagonal_are_whole() -> None:
+    """Parts have the blocks; the cells beside them were in none."""
+    kinds, random = Counter[str](), rng("blocks along a diagonal")
+    for number in range(400 if FULL else 60):
+        (op,) = load_texts({"blocks.yaml": blocks(random, f"Blocks{number}")}).ops
+        for inputs, attributes in calls(op, 3):
+            check(op, inputs, attributes, random, kinds)
+    assert sum(kinds.values()) > 10

@@ -158,6 +158,14 @@ def broadcast_sizes(op: Op) -> dict[str, tuple[tuple[Tensor, str, bool], ...]]:
     return {symbol: tuple(axes) for symbol, axes in found.items() if any(broadcast for _, _, broadcast in axes)}
 
 
+def _plain_first(dims: Mapping[str, Located], known: set[str]) -> list[tuple[str, Located]]:
+    """The axes, those from which a size would follow behind one that has it: G * C and G say both, even if G is 0."""
+    plain = {extent.tree.id for extent in dims.values() if isinstance(extent.tree, Name)} - known
+    follows = {axis for axis, extent in dims.items() if not isinstance(extent.tree, Name)}
+    follows = {axis for axis in follows if expr.names(dims[axis].tree) & plain}
+    return sorted(dims.items(), key=lambda axis: axis[0] in follows)
+
+
 def _bind(
     tensor: Tensor, known: set[str], sizes: Collection[str], stated: bool, joint: Collection[str] = ()
 ) -> tuple[Bind, set[str]]:
@@ -166,7 +174,7 @@ def _bind(
     for number, (name, dims) in enumerate(tensor.dims_by_arrangement.items()):
         axes = []
         here = set(known)
-        for axis, extent in dims.items():
+        for axis, extent in _plain_first(dims, known):
             if isinstance(extent.tree, Name) and extent.tree.id in joint:
                 continue
             if expr.names(extent.tree) <= here:
@@ -194,7 +202,7 @@ def _solvable(op: Op, tensor: Tensor, known: set[str]) -> bool:
     """Whether each extent has one unknown size at most. A tensor of plain axes that has more waits for later inputs."""
     here = set(known)
     kinds = symbol_kinds(op)
-    for extent in tensor.dims.values():
+    for _, extent in _plain_first(tensor.dims, known):
         unknown = expr.names(extent.tree) - here
         if len(unknown) > 1 and not any(kinds[name].vector for name in unknown):
             return False

@@ -189,17 +189,21 @@ def place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
     """The axis of an element that a letter walks, alone or with others, and how; None if there is none.
 
     An intermediate that a letter walks along two axes, `y[c, c]`, has cells of its own for other letters of the second.
+    So has one of blocks along a diagonal, `y[g * R + r, g * C + c]`, where tasks are rows: others beside the blocks.
     """
+    between = found.arrays[read.tensor].role == "between"
     indices = (index for index in read.indices if letter in expr.names_outside_indices(index))
-    if found.arrays[read.tensor].role == "between" and len([*indices]) > 1:
+    if between and len([*indices]) > 1:
         return None
+    before = set[str]()
     for number, index in enumerate(read.indices):
         digits = found.digits(read.tensor, number, index) or ()
         walked = found.walks(read.tensor, number, index), block_letter(found, index), *digits
         if letter in walked:
-            return number, index
+            return None if between and before & {*digits} else (number, index)
         if (apart := close_cells(found, index, letter)) is not None:
             return number, apart
+        before |= {*digits}
     return None
 
 

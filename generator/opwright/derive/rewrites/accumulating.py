@@ -187,7 +187,7 @@ def _accumulated(found: Program, output: str, writers: Sequence[Part], apart: Ap
             indices.append(Number(0))
             axes.append(axis)
         else:
-            if len(walkers) > 1 or letter is None or Name(letter) in indices:
+            if len(walkers) > 1 or letter is None or _stands_elsewhere(letter, number, writers):
                 letter = f"{output}_{axis.name}_"
                 letters[letter] = Axis(letter, axis.extent, axis.kind)
             indices.append(Name(letter))
@@ -198,6 +198,12 @@ def _accumulated(found: Program, output: str, writers: Sequence[Part], apart: Ap
     return dataclasses.replace(
         found, letters=letters, arrays={**found.arrays, name: Array(name, "between", tuple(axes))}, parts=parts
     )
+
+
+def _stands_elsewhere(letter: str, number: int, writers: Sequence[Part]) -> bool:
+    """Whether a letter that walks an axis of some targets stands in the index of another axis, too."""
+    others = (part.target.indices[:number] + part.target.indices[number + 1 :] for part in writers)
+    return any(letter in expr.names(index) for indices in others for index in indices)
 
 
 def _apart(found: Program, output: str) -> Apart:

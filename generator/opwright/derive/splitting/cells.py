@@ -6,7 +6,7 @@ that are a multiple of it in every call, as the channels `g * (C / G) + k` of al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...language import expr
@@ -43,6 +43,12 @@ class _State:
     stretched: dict[str, str] = field(default_factory=dict)  # where they have one cell for all values
     written: set[str] = field(default_factory=set)
     once: list[str] = field(default_factory=list)
+
+
+def one_axis(name: str, axes: Collection[str]) -> None:
+    """Raises Forbidden where parts of an output are blocks along a diagonal: no part has the cells beside them."""
+    if len(axes) > 1:
+        raise Forbidden(f"it stands on several axes of {name}")
 
 
 def cut(op: Op, form: Form, size: str) -> Cut:
@@ -116,6 +122,7 @@ class _Cells:
         }
         joins = {}
         for tensor in self.op.outputs:
+            one_axis(tensor.name, axes[tensor.name])
             if set(axes[tensor.name]) & set(stretching(self.op, tensor)):
                 written = {s.operator for s in self.form.statements if s.target.tensor == tensor.name} - {"set"}
                 state.stretched[tensor.name] = min(written, default="sum")

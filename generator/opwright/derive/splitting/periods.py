@@ -20,7 +20,7 @@ from ...language.expr import Expr, Name, Number, Read
 from ...language.model import Op
 from ...language.types import formulas, symbol_of
 from ..algebra.poly import Poly
-from .cells import Forbidden, names_text
+from .cells import Forbidden, names_text, one_axis
 from .exact import FUNCTIONS, Facts, Unknown, value
 from .form import Extent, Form, Statement
 
@@ -135,6 +135,8 @@ class _Periods:
                     raise Forbidden(f"the extent of axis {axis} of {name} is made of it")
             if own:
                 found[name] = tuple(own)
+        for tensor in self.op.outputs:
+            one_axis(tensor.name, found.get(tensor.name, ()))
         both = [name for name in self.op.outputs if {*self.sides(name.name)} == self.both]
         if both or (self.outputs(self.size, found) and self.outputs(self.other, found)):
             raise Forbidden("its outputs lie on both sides of a place")

@@ -19,7 +19,7 @@ from ...language.model import Attribute, Op
 from ...language.types import formulas, symbol_of
 from ...memo import memoised
 from ..algebra.poly import Affine, NotPolynomial, Poly, affine
-from .cells import Forbidden, names_text
+from .cells import Forbidden, names_text, one_axis
 from .form import Extent, Form, Statement
 from .split import Window
 
@@ -118,6 +118,8 @@ class _Windows:
             name: {axis: self.side(extent) for axis, extent in arrays if self.side(extent)}
             for name, arrays in self.form.arrays.items()
         }
+        for tensor in self.op.outputs:
+            one_axis(tensor.name, axes[tensor.name])
         joins = {t.name: "cells" if axes[t.name] else core.get(t.name, "same") for t in self.op.outputs}
         sides = {side for tensor in self.op.outputs for side in axes[tensor.name].values()}
         shares = set(joins.values()) - {"cells", "same"}

@@ -104,7 +104,8 @@ def added(elements: Elements, part: Part, formula: Formula, made: Sequence[Stmt]
     if not (alone and straight) or kinds not in ADDED or len(moving) != 1 or value.tensor == target.tensor:
         return (*made,)
     axis, index = elements.program.arrays[target.tensor].axes[moving[0]], target.indices[moving[0]]
-    if elements.is_number(target.tensor) or slopes.slope(index, loop.letter) is not None or axis.kind != "one":
+    numbers = any(map(elements.is_number, (target.tensor, value.tensor)))
+    if numbers or slopes.slope(index, loop.letter) is not None or axis.kind != "one":
         return (*made,)
     at = Name(loop.letter)
     end: nodes.Expr | None

@@ -367,15 +367,15 @@ class Lowering(Tasks):
         guarded = any(Guards(self, part, formula).conditions() for formula in part.formulas)
         if part.operator == "set" and not guarded and plain(self.program, part):
             return ()
-        indices: list[expr.Expr] = []
         block = block_of_tasks(self.program, self.phase)
+        kept = {number: index for number, index in enumerate(part.target.indices) if self.of_tasks(part, number, block)}
+        indices: list[expr.Expr] = []
         for number, index in enumerate(part.target.indices):
             axis, walker = array.axes[number], self.program.walks(array.name, number, index)
-            whole = expr.Name(walker or axis.name)
-            whole = expr.Name(axis.name) if whole in indices else whole  # one letter may walk two axes
-            digits = {*(self.program.digits(array.name, number, index) or ())} & {*self.phase.own}
-            kept = digits or (block and block_letter(self.program, index) == block)
-            indices.append(expr.Number(0) if axis.kind == "ones" else index if kept else whole)
+            others = [*indices, *(one for at, one in kept.items() if at != number)]  # one letter may walk two axes
+            alone = walker is not None and not any(walker in expr.names(one) for one in others)
+            whole = expr.Name(walker if walker and alone else axis.name)
+            indices.append(expr.Number(0) if axis.kind == "ones" else kept.get(number, whole))
         known = {*self.phase.own, *self.block_number()}
         cell = Read(array.name, tuple(indices))
         body: tuple[Stmt, ...] = (
@@ -390,6 +390,12 @@ class Lowering(Tasks):
             return made
         first = Binary("%", self.scalar(expr.Name(block)), self.scalar(ROWS))
         return (If(Binary("==", first, ZERO), made, source=part.source),)
+
+    def of_tasks(self, part: Part, number: int, block: str | None) -> bool:
+        """Whether an index of a target tells which cells of an axis a task has: by several letters, or by blocks."""
+        index = part.target.indices[number]
+        digits = {*(self.program.digits(part.target.tensor, number, index) or ())} & {*self.phase.own}
+        return bool(digits) or (block is not None and block_letter(self.program, index) == block)
 
     def update(self, part: Part, value: expr.Expr) -> tuple[Stmt, ...]:
         """One cell of a step."""
