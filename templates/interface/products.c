@@ -300,15 +300,17 @@ static bool beside(const shape *made)
 {
     bool near = false, separate = true;
     const walk *const both[] = {&made->rows, &made->columns};
+    const int64_t fewer = made->rows.extent < made->columns.extent ? made->rows.extent : made->columns.extent;
+    const int64_t enough = fewer < LANED_LEAST ? LANED_LEAST : 64;
     for (int64_t n = 0; n < made->batches.count; ++n) {
         const walk *const one = &made->batches.at[n];
-        near = near || (llabs(one->step[OUT]) == 1 && one->extent >= 64 && llabs(one->step[LEFT]) == 1 && llabs(one->step[RIGHT]) == 1);
+        const bool alike = llabs(one->step[OUT]) == 1 && llabs(one->step[LEFT]) == 1 && llabs(one->step[RIGHT]) == 1;
+        near = near || (alike && one->extent >= enough);
     }
     for (int n = 0; n < 2; ++n) {
         separate = separate && (both[n]->extent == 1 || llabs(both[n]->step[OUT]) != 1);
     }
-    const int64_t least = made->rows.extent < made->columns.extent ? made->rows.extent : made->columns.extent;
-    return near && separate && (made->terms.extent < 8 || least < LANED_LEAST);
+    return near && separate && (made->terms.extent < 8 || fewer < LANED_LEAST);
 }
 
 // Whether each element of an operand that is widened serves one product: loops widen as they read.
@@ -711,12 +713,14 @@ static opw_prepared prepared(const opw_context *x, const opw_array *arrays,
     const bool mixed[] = {label != BYTES && left_dtype != owns[label], label != BYTES && right_dtype != owns[label]};
     shape made;
     const int64_t most = (255 + llabs(zeros[LEFT])) * (255 + llabs(zeros[RIGHT])); // of a term
-    if (!shaped(&axes, reduced, mixed, false, &made) || (label == BYTES && made.terms.extent > INT32_MAX / most) ||
-        beside(&made) || once(&made, mixed)) {
+    if (!shaped(&axes, reduced, mixed, false, &made)) {
         return none;
     }
     if (found.destination == OPWRIGHT_FINISHED && scattered(&made)) {
         return prepared(x, arrays, one, lane, false);
+    }
+    if ((label == BYTES && made.terms.extent > INT32_MAX / most) || beside(&made) || once(&made, mixed)) {
+        return none;
     }
     const opwright_dtype sums = direct ? output->dtype : accumulate;
     put_problem(&found.problem, &made);

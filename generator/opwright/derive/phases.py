@@ -32,6 +32,7 @@ from .rewrites.components import in_components
 from .rewrites.copied import copied
 from .rewrites.digits import in_digits
 from .rewrites.dividing import divided_last
+from .rewrites.factors_together import factors_together
 from .rewrites.flattened import flattened
 from .rewrites.framed import framed
 from .rewrites.gaps import gaps_filled
@@ -46,6 +47,7 @@ from .rewrites.nested import at_once
 from .rewrites.offsets import at_offsets
 from .rewrites.outside import outside
 from .rewrites.pairing import paired
+from .rewrites.piecewise import in_pieces
 from .rewrites.ranged import ranged
 from .rewrites.reaching import reaching
 from .rewrites.respelling import assigned, numbered, respelled, unwound
@@ -113,7 +115,8 @@ def staged(op: Op) -> Staged:
     found = unwound(in_digits(written_out(made_once(needed(found, outputs)), op)))
     found = at_offsets(told_once(at_named(looked_up(flattened(picked(found, op)), op))))
     found = assigned(in_strips(in_components(summed_first(on_sides(framed(found, op), op)))), once)
-    found = accumulating(outside(gaps_filled(found, outputs), outputs), outputs)
+    found = accumulating(outside(gaps_filled(in_pieces(found, outputs), outputs), outputs), outputs)
+    found = factors_together(found)
     found = scanned(bordered(taps_of_one(respelled(found)), op))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
     found = _by_blocks(paired(apart(masked(reaching(beforehand(at_once(found, op)))))), optional)
@@ -339,7 +342,12 @@ def _finishing(found: Program, phases: Sequence[Phase]) -> Iterator[Phase]:
     for phase in phases:
         sums = before.target if before is not None else None
         finishes = sums.tensor if sums is not None and _finishes(found, phase, sums) else None
-        yield dataclasses.replace(phase, finishes=finishes)
+        # Cells are counted as the sums lie, so that letters of one factor are one axis: 2x3x64x64 cells of 2x2 pixels
+        # of 64 terms f32 take 0.75 of the time (AMD Zen 4, gcc 12.2).
+        # Not with runs of axes, of which some are empty in a call: letters beside one another there are no one axis.
+        lie = tuple(_walkers(found, sums)) if sums is not None and finishes else phase.own
+        own = lie if all(found.letters[letter].kind == "one" for letter in lie) else phase.own
+        yield dataclasses.replace(phase, finishes=finishes, own=own)
         before = phase.contraction
 
 

@@ -31,6 +31,11 @@ def apart(found: Program) -> Program:
     return found
 
 
+def adds_products(found: Program, part: Part) -> bool:
+    """Whether a step is a contraction that uses each element often, or a sum of such."""
+    return is_product(found, part) or _terms_apart(found, part) is not found
+
+
 def _terms_apart(found: Program, part: Part) -> Program:
     """The program with a step that sums several products as sums of each and a last step; the same unless all of them
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...language import expr
-from ...language.expr import Binary, Call, Expr, Name, Read
+from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ...language.model import Op
 from ...language.schema import Located
 from ...language.source import SpecInvalid
@@ -57,7 +57,8 @@ def fitting_sizes(op: Op) -> str:
 def fitting_extents(op: Op) -> dict[str, Expr]:
     """By size of axes that indices may leave, how far they reach."""
     free, reached = _free(op), dict[str, Poly]()
-    for symbol, extent in _reached(program(op), free) if free else ():
+    reaching = (*_reached(program(op), free), *_numbered(program(op), free)) if free else ()
+    for symbol, extent in reaching:
         more = extent - reached.get(symbol, extent)
         if (more.constant or 0) >= 0:
             reached[symbol] = extent
@@ -67,14 +68,17 @@ def fitting_extents(op: Op) -> dict[str, Expr]:
 @memoised
 def fitting_least(op: Op) -> dict[str, int]:
     """By size of axes that windows are reflected into, the extent from which they lie inside, if they are products."""
-    free, least = _free(op), dict[str, int]()
+    free, least = _free(op) - fitting_extents(op).keys(), dict[str, int]()
     if not free:
         return {}
     found = program(op)
-    for read in (read for part in found.parts if part.operator == "sum" for read in part.reads):
+    for read in (read for part in found.parts if part.operator == "sum" for read in (part.target, *part.reads)):
         for number in loose_axes(found, read):
-            extent = found.arrays[read.tensor].axes[number].extent
-            enough = found.inside_from(read.tensor, number, read.indices[number])
+            extent, index = found.arrays[read.tensor].axes[number].extent, read.indices[number]
+            if isinstance(index, Number):  # one cell of an axis, as of real parts
+                enough = int(index.value) + 1
+            else:
+                enough = found.inside_from(read.tensor, number, index)
             if enough > 1 and isinstance(extent, Name) and extent.id in free:
                 least[extent.id] = max(enough, least.get(extent.id, 0))
     return least if least and _products(_with(op, {}, least)) > _products(op) else {}
@@ -108,6 +112,18 @@ def _reached(found: Program, free: set[str]) -> Iterator[tuple[str, Poly]]:
             grouped = _grouped(found, read.indices[number], axis.extent) if axis.kind == "one" else None
             if grouped is not None and grouped[0] in free:
                 yield grouped
+
+
+def _numbered(found: Program, free: set[str]) -> Iterator[tuple[str, Poly]]:
+    """Sizes of axes of outputs whose first cells steps write one by one, as of complex numbers, and how many."""
+    cells = dict[str, set[Expr]]()
+    for target in (part.target for part in found.parts if found.arrays[part.target.tensor].role == "output"):
+        for axis, index in zip(found.arrays[target.tensor].axes, target.indices, strict=True):
+            if isinstance(axis.extent, Name) and axis.kind == "one" and axis.extent.id in free:
+                cells.setdefault(axis.extent.id, set()).add(index)
+    for symbol, some in cells.items():
+        if len(some) > 1 and some == {Number(cell) for cell in range(len(some))}:
+            yield symbol, Poly.number(len(some))
 
 
 def _grouped(found: Program, index: Expr, groups: Expr) -> tuple[str, Poly] | None:
