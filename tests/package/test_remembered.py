@@ -49,3 +49,38 @@ def test_a_call_with_an_array_of_numbers_like_one_before_is_not_understood_again
     kernels.quantize(src, scales=np.array([1, 2, 4], np.int64), **given)  # other bytes
     assert len(again) == 1
     assert (kernels.quantize(src, scales=np.float64([1, 2, 4]), **given) == wanted).all()
+
+
+class Lent:
+    """An array of another library."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        return dict(self.array.__array_interface__)
+
+
+def test_a_call_with_arrays_of_others_like_one_before_is_not_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(5)
+    left, right = random.integers(-4, 5, (2, 6, 6)).astype(np.float32)
+    _operation.forget()
+    kernels.mat_mul(Lent(left), Lent(right))
+    kernels.mat_mul(Lent(left.T), Lent(right))
+    run, again = StepOperation.run_steps, list[object]()
+    monkeypatch.setattr(StepOperation, "run_steps", lambda *a: again.append(a) or run(*a))
+    for a, b in ((left, right), (right, left), (left.T, right), (right.T, left)):
+        assert (kernels.mat_mul(Lent(a), Lent(b)) == a @ b).all()
+        assert (kernels.mat_mul(Lent(a), b) == a @ b).all()
+        out = np.empty((6, 6), np.float32)
+        assert kernels.mat_mul(Lent(a), Lent(b), out=out) is out
+        assert (out == a @ b).all()
+    assert len(again) == 2  # the first ones with `out`, whose type could be another, of arrays and of views
+    for a, b in ((left, right.T), (left[:5], right)):  # others than before
+        assert (kernels.mat_mul(Lent(a), Lent(b)) == a @ b).all()
+    assert len(again) == 4
+    with pytest.raises(kernels.SpecError):
+        kernels.mat_mul(Lent(left), Lent(right), out=left)
+    with pytest.raises(kernels.SpecError):
+        kernels.mat_mul(Lent(left), Lent(right.astype(np.float64)))
