@@ -18,6 +18,7 @@ from opwright.language.spelling import spell
 from opwright.load import load_texts, load_with_gradients
 from opwright.oracle.slopes import disagreement, tied
 from support.draws import FULL, rng
+from support.random_places import places
 from support.random_programs import Programs
 from support.random_rewrites import Rewrites
 from support.specs import FOLDER
@@ -149,6 +150,26 @@ def test_the_gradient_of_a_random_program_is_what_differences_say(seed: int) -> 
     op = loaded(text)
     written, backward = gradient_text(op)
     assert disagreement(op, backward, tied(op, backward), count=3) is None, f"{text}\n{written}"
+
+
+@pytest.mark.parametrize("seed", range(0, 600 if FULL else 60, 20))
+def test_gradients_of_steps_at_places_of_all_kinds_are_what_differences_say(seed: int) -> None:
+    """Gradients were wrong of extremes at places that several letters reach, of shifts by an attribute below 0, and of
+
+    what two letters of one size name; the numbers of letters that others stand for were refused.
+    """
+    derived = 0
+    for number in range(seed, seed + 20):
+        op = loaded(places(np.random.default_rng(number), "Placed"))
+        try:
+            _, backward = gradient_text(op)
+        except Underivable as reason:
+            assert "invalid" not in str(reason), number
+            continue
+        derived += 1
+        found = disagreement(op, backward, tied(op, backward), 2)
+        assert found is None or found.startswith("no legal call"), (number, found)
+    assert derived > 5
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
@@ -289,6 +310,41 @@ def test_the_first_cell_that_attains_a_maximum_has_its_gradient() -> None:
     dst = compute_steps(op, [src], attributes)["dst"]
     found = compute_steps(backward, [src, dst, np.array([[[1], [10]]], np.float32)], attributes)
     assert found["diff_src"].ravel().tolist() == [0, 1, 0, 0, 10, 0]
+
+
+DIFFERENCE = """op: Difference
+revision: 1
+summary: The square of a difference of two numbers.
+dims: {}
+inputs: [{name: a, dims: {}}, {name: b, dims: {}}]
+outputs: [{name: dst, dims: {}}]
+dtypes: [{a: f64, b: f64, dst: f64, accumulate: f64}]
+semantics: {ranges: {}, steps: ["dst[] = (a[] - b[]) * (a[] - b[])"]}
+"""
+SIDES = """op: Sides
+revision: 1
+summary: Whole parts of some numbers, and the sum of others.
+dims: {rows: {symbol: A}, columns: {symbol: B}}
+inputs: [{name: x, dims: {B: B, C: B}}, {name: y, dims: {A: A, B: B}}]
+outputs: [{name: dst, dims: {B: B}}, {name: total, dims: {}}]
+dtypes: [{x: f64, y: f64, dst: f64, total: f64, accumulate: f64}]
+semantics: {ranges: {a: A, b: B}, steps: ["dst[b] = floor(x[b, b])", "total[] += y[a, b]"]}
+"""
+
+
+def test_an_operation_without_sizes_has_a_gradient() -> None:
+    op = loaded(DIFFERENCE)
+    _, backward = gradient_text(op)
+    assert not backward.dims
+    assert disagreement(op, backward, tied(op, backward)) is None
+
+
+def test_a_gradient_takes_no_input_for_a_size_that_another_one_tells_too() -> None:
+    """`x` was taken for its columns, then `y` for rows and columns; no step read `x`, and the spec was refused."""
+    op = loaded(SIDES)
+    _, backward = gradient_text(op)
+    assert [tensor.name for tensor in backward.inputs] == ["y", "diff_total"]
+    assert disagreement(op, backward, tied(op, backward)) is None
 
 
 def test_only_the_inputs_that_are_asked_for_have_a_gradient() -> None:

@@ -15,9 +15,9 @@ from ...language.expr import Binary, Call, Expr, Name, Number, Read
 from ...language.model import Op
 from ...language.spelling import spell
 from ..program import Axis, Formula, Part
-from .disjoint import disjoint
+from .disjoint import disjoint, repeats
 from .known import Known
-from .placing import placed
+from .placing import placed, put_in
 from .rules import gradients
 from .shared import fresh
 from .statements import PREFIXES, Need, Share, Statement, Underivable, extent_of, inside, needs_of, plain
@@ -189,6 +189,8 @@ class Reverse:
         guards = tuple(guard.tree for guard in part.where)
         reduced = [letter for letter in part.letters if letter not in self.names(part.target)]
         chooses = part.operator in ("max", "min") and reduced
+        if part.operator != "sum" and not reduced and repeats(self.found, part):
+            raise Underivable(f"step {part.number + 1} may write a cell of '{part.target.tensor}' several times")
         if part.operator == "product" and reduced:
             found = {f.word: self.of_product(part, f, seed) for f in part.formulas}
         elif chooses:
@@ -266,9 +268,13 @@ class Reverse:
         pairs = zip(part.target.indices, share.target.indices, strict=True)
         trees = {old.id: new for old, new in pairs if isinstance(old, Name)}
         (formula,) = part.formulas
-        found = gradients(expr.substitute(formula.value, trees), share.value, self.is_active)
-        moved = (Need(tuple(expr.substitute(i, trees) for i in n.indices), n.axes) for n in self.needs[part.number][""])
-        guards = (*share.where, *(expr.substitute(guard.tree, trees) for guard in part.where))
+
+        def at(tree: Expr) -> Expr:
+            return put_in(self.found, tree, {Name(old): new for old, new in trees.items()})
+
+        found = gradients(at(formula.value), share.value, self.is_active)
+        moved = (Need(tuple(map(at, n.indices)), n.axes) for n in self.needs[part.number][""])
+        guards = (*share.where, *(at(guard.tree) for guard in part.where))
         walked = share.letters | set(letters)
         self.pass_on({"": found}, None, {"": walked}, guards, {"": share.needs | frozenset(moved)})
 
@@ -317,7 +323,10 @@ class Reverse:
         values = {word: grouped(value) if value else Number(0) for word, value in share.cases.items()}
         seen = {(i, a.extent, a.kind) for i, a in self.accesses((share.target, *_all_reads(values.values())))}
         missing = [n for n in share.needs if (n.indices[0], n.axes[0].extent, n.axes[0].kind) not in seen]
-        where = (*share.where, *dict.fromkeys(guard for need in sorted(missing, key=str) for guard in inside(need)))
+        where = (
+            *share.where,
+            *dict.fromkeys(guard for need in sorted(missing, key=str) for guard in inside(self.found, need)),
+        )
         values = {
             word: self.counted(share, value, where) if value != Number(0) else value for word, value in values.items()
         }

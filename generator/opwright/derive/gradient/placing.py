@@ -6,12 +6,13 @@ step; and those at other indices, which go on through the steps that made the ce
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ...language import expr
-from ...language.expr import Expr, Name, Read
+from ...language.expr import Call, Expr, Name, Read
 from ..program import Part, Program
+from ..rewrites.respelling import counted
 from .inverse import solved
 from .statements import Need, Share, plain
 from .terms import terms_of, tree_of
@@ -47,10 +48,9 @@ def _at_cells(found: Program, share: Share, cell: Read) -> Share:
     solution = solved(found, share.target, letters, share.letters)
     if solution is None:
         return share
-    trees = solution.trees
 
     def at(tree: Expr) -> Expr:
-        return expr.changed(tree, trees.get)
+        return put_in(found, tree, solution.trees)
 
     cases = {word: terms_of(at(tree_of(value))) for word, value in share.cases.items()}
     needs = {Need(tuple(map(at, need.indices)), need.axes) for need in share.needs}
@@ -60,14 +60,30 @@ def _at_cells(found: Program, share: Share, cell: Read) -> Share:
     return Share(cell, cases, share.by, walked, where, frozenset((*(needs - inside), *solution.needs)))
 
 
+def put_in(found: Program, tree: Expr, trees: Mapping[Expr, Expr]) -> Expr:
+    """A tree with others in place of letters, or of indices. The number of such letters becomes a formula."""
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, Call) and node.function == "number":
+            named = all(isinstance(trees.get(name, name), Name) for name in node.arguments)
+            digits = None if named else counted(found, node)
+            return trees.get(node) if digits is None else expr.changed(digits, trees.get)
+        return trees.get(node)
+
+    return expr.changed(tree, visit)
+
+
 def _moved(share: Share, own: tuple[str, ...], letters: tuple[str, ...], target: Read) -> Share:
     """A share with its letters replaced by those of another step for the same axes."""
     if own == letters:
         return replace(share, target=target)
     names: dict[str, str] = dict(zip(own, letters, strict=True))
-    for new in list(names.values()):
+    before = {new: old for old, new in names.items()}
+    for new in before:
         if new in share.letters and new not in names:
-            free = next(letter for letter in own if letter not in names.values())
+            free = before[new]
+            while free in before:  # all of them have the extent of one axis
+                free = before[free]
             names[new] = free
     trees: dict[str, Expr] = {old: Name(new) for old, new in names.items()}
     cases = {word: terms_of(expr.substitute(tree_of(value), trees)) for word, value in share.cases.items()}

@@ -60,7 +60,7 @@ def _parted(statement: Statement, part: Expr, made: Read, found: Program) -> Sta
     if not any(part in _parts(value) for value in statement.cases.values()) or not _fits(part, statement, found):
         return statement
     cases = {word: _reading(value, part, made) for word, value in statement.cases.items()}
-    guards = (guard for need in _needs(part, found) for guard in inside(need))
+    guards = (guard for need in _needs(part, found) for guard in inside(found, need))
     return replace(statement, cases=cases, where=tuple(dict.fromkeys((*statement.where, *guards))))
 
 

@@ -86,7 +86,7 @@ class _Signature:
         if solution is None:
             return self.stepped({word: self.moved(one) for word, one in assignments(step)}, step.by, step.where)
         needs = (need for need in solution.needs if not isinstance(need.indices[0], Name))
-        where = dict.fromkeys((*solution.where, *(guard for need in needs for guard in inside(need))))
+        where = dict.fromkeys((*solution.where, *(guard for need in needs for guard in inside(self.found, need))))
         given = tuple(located(expr.changed(guard.tree, solution.trees.get)) for guard in step.where)
         made = {word: self.moved(one, solution.trees) for word, one in assignments(step)}
         return self.stepped(made, step.by, (*given, *map(located, where)))
@@ -184,6 +184,10 @@ class _Signature:
             missing = (wanted & sizes) - self.symbols_known([*found, *carried])
             if missing & self.names_of((tensor,)) and self.symbols_known([tensor, *found, *carried]) & missing:
                 carried.append(tensor)
+        for tensor in [*carried]:  # a later one may determine all that an earlier one was taken for
+            rest = [other for other in carried if other is not tensor]
+            if wanted & self.symbols_known([*found, *carried]) <= self.symbols_known([*found, *rest]):
+                carried = rest
         for tensor in (t for t in self.forward.data_inputs if t not in found and not t.optional and t.when is None):
             if self.rows_distinguished([*found, *carried]) < self.rows_distinguished([*found, *carried, tensor]):
                 carried.append(tensor)
@@ -207,7 +211,7 @@ class _Signature:
         ]
         lets = {**self.forward.let, **self.forward.padding}
         while True:
-            new = {next(iter(left)) for tree in axes if len(left := expr.names(tree) - known) == 1 and _solvable(tree)}
+            new = {next(iter(left)) for tree in axes if _solvable(tree, left := expr.names(tree) - known)}
             new |= {s for s, let in lets.items() if all(expr.names(f.tree) <= known for f in formulas(let))} - known
             if not new:
                 return known
@@ -319,8 +323,11 @@ def _stated_symbol(symbol: str) -> str:
     return f"{symbol}stated"
 
 
-def _solvable(tree: Expr) -> bool:
-    return isinstance(tree, Name) or (isinstance(tree, Binary) and tree.op in "*/" and isinstance(tree.left, Name))
+def _solvable(tree: Expr, left: frozenset[str]) -> bool:
+    """Whether an extent tells the one size that is left in it: X * Y does, not X * X."""
+    divides = isinstance(tree, Binary) and tree.op in "*/" and isinstance(tree.left, Name)
+    times = sum(isinstance(node, Name) and node.id in left for node in expr.walk(tree))
+    return len(left) == times == 1 and (isinstance(tree, Name) or divides)
 
 
 def _camel(name: str) -> str:

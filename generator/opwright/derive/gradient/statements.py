@@ -14,6 +14,7 @@ from ...language.expr import Binary, Expr, Number, Read, Unary
 from ...language.schema import Located
 from ...language.source import Mark
 from ...language.spelling import spell
+from ..algebra.inside import never_negative
 from ..program import Axis, Program
 from ..rewrites.accumulating import loose_axes
 from .terms import Sum
@@ -146,10 +147,12 @@ def needs_of(found: Program, reads: Iterable[Read]) -> list[Need]:
     return needs
 
 
-def inside(need: Need) -> list[Expr]:
+def inside(found: Program, need: Need) -> list[Expr]:
     """The conditions under which an element exists."""
     (index,), (axis,) = need.indices, need.axes
     extent = expr.Call("prod", (axis.extent,)) if axis.kind == "run" else axis.extent
     below = Binary("<", index, extent)
-    negative = any(isinstance(node, (Unary, Binary)) and node.op == "-" for node in expr.walk(index))
+    extents = {letter.name: letter.extent for letter in found.letters.values()}
+    less = any(isinstance(node, (Unary, Binary)) and node.op == "-" for node in expr.walk(index))
+    negative = less or not never_negative(index, found.sizes, extents)
     return [Binary(">=", index, Number(0)), below] if negative else [below]

@@ -32,7 +32,7 @@ def _lines(op: Op) -> Iterator[str]:
     yield f"summary: {_scalar(op.summary)}"
     if op.spatial_rank.max:
         yield f"spatial_rank: {{min: {op.spatial_rank.min}, max: {op.spatial_rank.max}}}"
-    yield "dims:"
+    yield "dims:" if op.dims else "dims: {}"
     for role, dim in op.dims.items():
         yield f"  {role}: {_map(dim)}"
     yield from _list("attributes", op.attributes)

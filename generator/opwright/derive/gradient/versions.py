@@ -165,7 +165,10 @@ class _Version:
     def conditions(self, part: Part) -> list[Expr]:
         """Where a step does something: its conditions, and that the elements exist which it reads."""
         needs = needs_of(self.found, part.reads)
-        guards = (*(guard.tree for guard in part.where), *(guard for need in needs for guard in inside(need)))
+        guards = (
+            *(guard.tree for guard in part.where),
+            *(guard for need in needs for guard in inside(self.found, need)),
+        )
         return list(dict.fromkeys(one for guard in guards for one in conjuncts(guard)))
 
     def elsewhere(self, step: Step, guards: list[Expr]) -> Step:

@@ -40,15 +40,8 @@ def numbered(found: Program) -> Program:
     """The program whose indices have sums of digits for the numbers of several letters, `number(u, v)`."""
 
     def sum_of_digits(node: Expr) -> Expr | None:
-        if not isinstance(node, Call) or node.function != "number" or len(node.arguments) == 1:
-            return None
-        letters = [found.letters[one.id] for one in node.arguments if isinstance(one, Name)]
-        if any(letter.kind != "one" for letter in letters):
-            return None
-        total: Expr = Number(0)
-        for letter in letters:
-            total = plus(times(total, letter.extent), Name(letter.name))
-        return total
+        several = isinstance(node, Call) and node.function == "number" and len(node.arguments) > 1
+        return counted(found, node) if isinstance(node, Call) and several else None
 
     def of_reads(node: Expr) -> Expr | None:
         if not isinstance(node, Read):
@@ -57,6 +50,15 @@ def numbered(found: Program) -> Program:
         return dataclasses.replace(node, indices=tuple(inner))
 
     return dataclasses.replace(found, parts=tuple(changed(found, part, of_reads) for part in found.parts))
+
+
+def counted(found: Program, number: Call) -> Expr | None:
+    """The number of letters, `number(u, v)`, as a sum of digits; None if one of them walks several axes."""
+    letters = [found.letters[one.id] for one in number.arguments if isinstance(one, Name)]
+    total: Expr = Number(0)
+    for letter in letters:
+        total = plus(times(total, letter.extent), Name(letter.name))
+    return None if any(letter.kind != "one" for letter in letters) else total
 
 
 def assigned(found: Program, once: Callable[[Program, Part], bool]) -> Program:
@@ -149,8 +151,16 @@ def _counts_back(index: Expr, letter: str, last: Expr) -> bool:
 
 
 def exchanging(found: Program, part: Part, exchanged: Mapping[Expr, Expr]) -> Part:
-    """A step with trees exchanged, throughout."""
-    return changed(found, part, exchanged.get)
+    """A step with trees exchanged, throughout. The number of letters that are no letters then is a sum of digits."""
+
+    def visit(node: Expr) -> Expr | None:
+        named = not isinstance(node, Call) or node.function != "number" or node in exchanged
+        if isinstance(node, Call) and not named:
+            named = all(isinstance(exchanged.get(letter, letter), Name) for letter in node.arguments)
+        digits = counted(found, node) if isinstance(node, Call) and not named else None
+        return exchanged.get(node) if digits is None else expr.changed(digits, exchanged.get)
+
+    return changed(found, part, visit)
 
 
 def changed(found: Program, part: Part, visit: Callable[[Expr], Expr | None]) -> Part:
