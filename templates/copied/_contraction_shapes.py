@@ -176,11 +176,15 @@ def beside(shape: Shape) -> bool:
 
 
 def _vectors(shape: Shape) -> bool:
-    """Whether each product is of a vector and a matrix, and matrices lie in memory cell beside cell."""
+    """Whether each product is of a vector and a matrix, and of the matrices those cells lie side by side.
+
+    4001 of 24x50 f32 whose rows lie 4001 cells apart take 0.64 of the time of the engine, bf16 0.42, 431 of 3x4001 0.28
+    and 0.40, 431 of 24x401 0.3 to 0.54 and 0.85 to 1.33 (AMD Zen 4, gcc 12.2).
+    """
     for side, one, other in (("left", shape.columns, shape.rows), ("right", shape.rows, shape.columns)):
         cells = [walk.extent for walk in shape.batches if abs(getattr(walk, side)) == 1]
         apart = abs(getattr(other, side)) != 1 and abs(getattr(shape.terms, side)) != 1
-        if one.extent == 1 and other.extent > 1 and apart and max(cells, default=0) >= 16:
+        if one.extent == 1 and other.extent > 1 and apart and max(cells, default=0) >= 2 * ENOUGH:
             return True
     return False
 

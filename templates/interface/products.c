@@ -295,9 +295,30 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, bo
     return !many;
 }
 
+// Whether each product is of a vector and a matrix, and of the matrices those cells lie side by side.
+static bool vectors(const shape *made)
+{
+    for (int side = LEFT; side <= RIGHT; ++side) {
+        const walk *const one = side == LEFT ? &made->columns : &made->rows;
+        const walk *const other = side == LEFT ? &made->rows : &made->columns;
+        bool near = false;
+        for (int64_t n = 0; n < made->batches.count; ++n) {
+            near = near || (llabs(made->batches.at[n].step[side]) == 1 && made->batches.at[n].extent >= 2 * ENOUGH);
+        }
+        const bool apart = llabs(other->step[side]) != 1 && llabs(made->terms.step[side]) != 1;
+        if (one->extent == 1 && other->extent > 1 && apart && near) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // Whether elements of different products are contiguous in all three arrays, which loops vectorise.
 static bool beside(const shape *made)
 {
+    if (vectors(made)) {
+        return true;
+    }
     bool near = false, separate = true;
     const walk *const both[] = {&made->rows, &made->columns};
     const int64_t fewer = made->rows.extent < made->columns.extent ? made->rows.extent : made->columns.extent;
