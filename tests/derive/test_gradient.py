@@ -347,6 +347,26 @@ def test_a_gradient_takes_no_input_for_a_size_that_another_one_tells_too() -> No
     assert disagreement(op, backward, tied(op, backward)) is None
 
 
+AROUND = """op: Around
+revision: 1
+summary: Cells times {what} of the row that comes next, around the end.
+dims: {{rows: {{symbol: A}}, columns: {{symbol: B}}}}
+attributes: [{{name: shift, symbol: Q, type: s64, default: "1"}}]
+inputs: [{{name: x, dims: {{A: A, B: B}}}}]
+outputs: [{{name: dst, dims: {{A: A, B: B}}}}]
+dtypes: [{{x: f64, dst: f64, accumulate: f64}}]
+semantics: {{ranges: {{a: A, b: B}}, steps: ["made[a] {sign} x[a, b] * x[a, b]", "dst[a, b] = x[a, b] * made[{index}]"]}}
+"""
+
+
+@pytest.mark.parametrize("index", ["(a + 1) % A", "(a + Q) % A", "(Q - a) % A"])
+@pytest.mark.parametrize(("what", "sign"), [("the sum", "+="), ("the greatest", "max=")])
+def test_what_is_read_around_an_axis_has_a_gradient(what: str, sign: str, index: str) -> None:
+    op = loaded(AROUND.format(what=what, sign=sign, index=index))
+    _, backward = gradient_text(op)
+    assert disagreement(op, backward, tied(op, backward)) is None
+
+
 def test_only_the_inputs_that_are_asked_for_have_a_gradient() -> None:
     text, backward = gradient_text(loaded(TEXTS["mat_mul"]), ["weights"])
     assert backward.op == "MatMulBackwardWeights"

@@ -2,7 +2,7 @@
 
 In: an element, `mean[n, o * S + k - P]`, and the letters of its cell, `mean[n, x]`. Out: `o` as a function of `x` and
 `k`, with the conditions for `o` to be one of its values. `floor(c / W)` has W letters `c` for each cell, which a letter
-of its own counts.
+of its own counts. An index that goes around its axis, `(c + Q) % C`, has one, which goes around it the other way.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from ...language import expr
 from ...language.expr import Binary, Call, Expr, Name, Number, Read
+from ..algebra.slopes import minus, negated, slope, without
 from ..program import Part, Program
 from .statements import Need, plain
 from .terms import ONE, Sum, Term, add, factor, negative, terms_of, tree_of
@@ -75,6 +76,8 @@ def _solve(found: Program, made: Solved, index: Expr, cell: str, own: Sequence[s
             return False
         made.counting.append(inner)
         return _record(found, made, letter, Binary("+", Binary("*", Name(cell), divisor), Name(inner)))
+    if _around(found, made, index, cell, own):
+        return True
     steps = [(name, step) for name in own if (step := _step(terms_of(index), name)) is not None]
     if not steps:
         return False
@@ -89,6 +92,21 @@ def _solve(found: Program, made: Solved, index: Expr, cell: str, own: Sequence[s
     by = tree_of(step)
     made.where.append(Binary("==", Binary("%", rest, by), Number(0)))
     return _record(found, made, letter, Call("floor", (Binary("/", rest, by),)))
+
+
+def _around(found: Program, made: Solved, index: Expr, cell: str, own: Sequence[str]) -> bool:
+    """Solve an index that goes around the whole axis for a letter that walks as many cells."""
+    axis = found.letters[cell]
+    if not isinstance(index, Binary) or index.op != "%" or index.right != axis.extent:
+        return False
+    for letter in own:
+        growth, walked = slope(index.left, letter), found.letters[letter]
+        if growth in (Number(1), Number(-1)) and (walked.extent, walked.kind) == (axis.extent, "one"):
+            back = minus(Name(cell), without(index.left, letter))
+            made.trees[Name(letter)] = Binary("%", back if growth == Number(1) else negated(back), index.right)
+            made.letters.add(letter)
+            return True
+    return False
 
 
 def _step(index: Sum, letter: str) -> Sum | None:
