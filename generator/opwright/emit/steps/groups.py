@@ -34,6 +34,7 @@ from ..nodes import (
     Unary,
     both,
 )
+from . import short_rows
 from .elements import Elements
 from .values import OF_ROWS
 
@@ -109,11 +110,14 @@ def in_groups(found: Grouped, first: Expr, end: Expr) -> list[Stmt]:
     begin, past = (Index(Name(f"{found.letters[-1]}_of_"), at) for at in (ZERO, last))
     follow = Binary("==", past, Binary("+", begin, last)) if found.letters[-1] in places else None
     known = {f"{one.name}_of_" for one in begins}
-    loops = list[Stmt]()
+    loops, fits = list[Stmt](), False
     for body in bodies:
-        made = _in_two(body, found) or _of_group(*_in_one_call(body, found), follow, known)
-        loops += [_in_one_row(made[0], found, follow, known), *made[1:]] if follow is not None else made
-    return [*_before(found), For("task_", first, end, (count, *arrays, *loops), step=GROUP)]
+        step, after = _in_one_call(body, found)
+        made = _in_two(body, found) or _of_group(step, after, follow, known)
+        run = None if follow is None else _in_one_run((step, after), made, found, follow, known)
+        fits |= bool(run)
+        loops += run or ([_in_one_row(made[0], found, follow, known), *made[1:]] if follow is not None else made)
+    return [*_before(found, fits), For("task_", first, end, (count, *arrays, *loops), step=GROUP)]
 
 
 def _in_place(step: Sequence[Stmt]) -> list[Stmt]:
@@ -264,6 +268,19 @@ def _in_one_row(step: Stmt, found: Grouped, follow: Expr, known: Set[str]) -> St
     return Scope((join, replace(step, end=Conditional(ONE_ROW, ONE, COUNT), body=(row,))))
 
 
+def _in_one_run(
+    step: tuple[Sequence[Stmt], Sequence[Stmt]], made: Sequence[Stmt], found: Grouped, follow: Expr, known: Set[str]
+) -> list[Stmt]:
+    """A step, with what follows its loop, of all tasks at once where short rows follow one another, or as `made`."""
+    (body, after), numbers = step, known - {f"{letter}_of_" for letter in found.letters}
+    run = short_rows.one_run(body, found.length, numbers) if nodes.names_of(body) & numbers else None
+    joined = found.joins({name.removesuffix("_rows_") for name in nodes.names_of(run or ())})
+    if run is None or joined is None:
+        return []
+    one = Declare(ONE_ROW.name, short_rows.served(found.length, joined, follow), "int")
+    return [Scope((one, If(ONE_ROW, (*run, *after)), If(Unary("!", ONE_ROW), tuple(made))))]
+
+
 def _of_rows(function: str) -> bool:
     """Whether a function takes rows of many tasks."""
     return function in RUNNING or function.startswith(ROWS)
@@ -274,9 +291,14 @@ def runs(step: Sequence[Stmt]) -> bool:
     return any(isinstance(one, Do) and isinstance(one.call, Call) and one.call.function in RUNNING for one in step)
 
 
-def _before(found: Grouped) -> list[Stmt]:
-    """The number of tasks in a group, and room for their rows: a long row has it in scratch memory."""
-    fit = Binary("/", nodes.integer(CELLS), Call("opwright_max", (found.length, ONE)))
+def _before(found: Grouped, fits: bool) -> list[Stmt]:
+    """The number of tasks in a group, and room for their rows: a long row has it in scratch memory.
+
+    If it `fits`, short rows of a group are one of a block's lanes.
+    """
+    cells = nodes.integer(CELLS)
+    room = short_rows.room(found.length, cells) if fits else cells
+    fit = Binary("/", room, Call("opwright_max", (found.length, ONE)))
     group: Expr = Call("opwright_max", (Call("opwright_min", (fit, nodes.integer(TASKS))), ONE))
     room_of_all = CELLS
     if any(map(runs, found.steps)):
