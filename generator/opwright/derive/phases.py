@@ -204,7 +204,8 @@ def place(found: Program, read: Read, letter: str) -> tuple[int, Expr] | None:
         walked = found.walks(read.tensor, number, index), block_letter(found, index), *digits
         if letter in walked:
             return None if between and before & {*digits} else (number, index)
-        if (apart := close_cells(found, index, letter)) is not None:
+        apart = None if between else close_cells(found, index, letter)  # sums have cells beside those, too
+        if apart is not None:
             return number, apart
         before |= {*digits}
     return None

@@ -53,9 +53,10 @@ class Sums:
 
 
 def served(length: Expr, joined: Expr, follow: Expr) -> Expr:
-    """Whether the rows of a group are one run, for which blocks of lanes have room."""
+    """Whether the rows of a group are one run, for which blocks of lanes have room; rows without cells are none."""
     room = Binary(">=", Name("block_"), Binary("*", length, Name("group_")))
-    return nodes.both([Binary("<=", length, nodes.integer(LONGEST)), joined, room, follow])
+    short = (Binary("<", ZERO, length), Binary("<=", length, nodes.integer(LONGEST)))
+    return nodes.both([*short, joined, room, follow])
 
 
 def room(length: Expr, cells: Expr) -> Expr:
