@@ -196,7 +196,7 @@ def test_blocks_along_a_diagonal_agree_with_the_interpreter(seed: int, tmp_path:
     """Cells beside blocks held what their memory did before, as letters that walk two axes walked one alone."""
     random = rng("blocks along a diagonal", seed)
     texts = {f"blocks{number}.yaml": blocks(random, f"Blocks{number}") for number in range(SPECS)}
-    library, module = package(texts, tmp_path, f"blocks_{seed}")
+    library, module = package(texts, tmp_path, f"diagonal_blocks_{seed}")
     agree(module, library.ops, CALLS, seed)
 
 
