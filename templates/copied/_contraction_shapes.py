@@ -184,7 +184,7 @@ def _vectors(shape: Shape) -> bool:
     for side, one, other in (("left", shape.columns, shape.rows), ("right", shape.rows, shape.columns)):
         cells = [walk.extent for walk in shape.batches if abs(getattr(walk, side)) == 1]
         apart = abs(getattr(other, side)) != 1 and abs(getattr(shape.terms, side)) != 1
-        if one.extent == 1 and other.extent > 1 and apart and max(cells, default=0) >= 2 * ENOUGH:
+        if one.extent == 1 and other.extent > 1 and apart and max(cells, default=0) >= 64:
             return True
     return False
 

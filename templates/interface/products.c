@@ -303,7 +303,7 @@ static bool vectors(const shape *made)
         const walk *const other = side == LEFT ? &made->rows : &made->columns;
         bool near = false;
         for (int64_t n = 0; n < made->batches.count; ++n) {
-            near = near || (llabs(made->batches.at[n].step[side]) == 1 && made->batches.at[n].extent >= 2 * ENOUGH);
+            near = near || (llabs(made->batches.at[n].step[side]) == 1 && made->batches.at[n].extent >= 64);
         }
         const bool apart = llabs(other->step[side]) != 1 && llabs(made->terms.step[side]) != 1;
         if (one->extent == 1 && other->extent > 1 && apart && near) {
