@@ -368,7 +368,7 @@ class Lowering(Tasks):
         if part.operator == "set" and not guarded and plain(self.program, part):
             return ()
         block = block_of_tasks(self.program, self.phase)
-        kept = {number: index for number, index in enumerate(part.target.indices) if self.of_tasks(part, number, block)}
+        kept = {number: index for number, index in enumerate(part.target.indices) if self.of_tasks(part, number)}
         indices: list[expr.Expr] = []
         for number, index in enumerate(part.target.indices):
             axis, walker = array.axes[number], self.program.walks(array.name, number, index)
@@ -390,12 +390,6 @@ class Lowering(Tasks):
             return made
         first = Binary("%", self.scalar(expr.Name(block)), self.scalar(ROWS))
         return (If(Binary("==", first, ZERO), made, source=part.source),)
-
-    def of_tasks(self, part: Part, number: int, block: str | None) -> bool:
-        """Whether an index of a target tells which cells of an axis a task has: by several letters, or by blocks."""
-        index = part.target.indices[number]
-        digits = {*(self.program.digits(part.target.tensor, number, index) or ())} & {*self.phase.own}
-        return bool(digits) or (block is not None and block_letter(self.program, index) == block)
 
     def update(self, part: Part, value: expr.Expr) -> tuple[Stmt, ...]:
         """One cell of a step."""

@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from ...derive.phases import Phase, Staged, block_of_tasks
 from ...derive.program import INITIAL, Part
-from ...derive.rewrites.row_blocks import ROWS, SUFFIX
+from ...derive.rewrites.row_blocks import ROWS, SUFFIX, block_letter
 from ...derive.rewrites.turning import kept
 from ...language import expr
 from ...language.expr import Read
@@ -264,6 +264,12 @@ class Tasks(Loops):
         """The letter that is the number of a task, where its lanes are the rows of such a block."""
         row = block_of_tasks(self.program, self.phase)
         return (f"{row}{SUFFIX}",) if row and self.lanes is not None and self.lanes.name == row else ()
+
+    def of_tasks(self, part: Part, number: int) -> bool:
+        """Whether an index of a target tells which cells of an axis a task has: by several letters, or by blocks."""
+        index, block = part.target.indices[number], block_of_tasks(self.program, self.phase)
+        digits = {*(self.program.digits(part.target.tensor, number, index) or ())} & {*self.phase.own}
+        return bool(digits) or (block is not None and block_letter(self.program, index) == block)
 
     def counts_on(self, digits: Sequence[tuple[str, Expr]]) -> bool:
         """Whether the letters of a task follow from those of the one before, not from its number.
