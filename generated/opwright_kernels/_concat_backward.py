@@ -107,6 +107,7 @@ OPERATION = StepOperation(
     roles=(
         ("diff_src[b, c, a] = diff_dst[b, c, a]", {"b": "batch", "c": "batch", "a": "batch"}),
     ),
+    exchanged=(("B", "A"), ),
     in_place={"diff_src": ("diff_dst",)},
     relations=(
         Related("gradient_of", "Concat", "", {}, {}),

@@ -129,6 +129,7 @@ OPERATION = StepOperation(
     roles=(
         ("dst[b, c, a] = (src[b, c, a] - zps[c]) * scales[c]", {"b": "rows", "c": "batch", "a": "rows"}),
     ),
+    exchanged=(("B", "A"), ),
     in_place={"dst": ("src",)},
 )
 

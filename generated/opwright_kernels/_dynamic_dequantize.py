@@ -328,6 +328,7 @@ OPERATION = StepOperation(
             {"b": "batch", "c": "batch", "a": "batch"},
         ),
     ),
+    exchanged=(("B", "A"), ),
 )
 
 

@@ -159,6 +159,7 @@ OPERATION = StepOperation(
     roles=(
         ("dst[b, c, a] = src[b, c, a] / scales[c] + zps[c]", {"b": "rows", "c": "batch", "a": "rows"}),
     ),
+    exchanged=(("B", "A"), ),
     in_place={"dst": ("src",)},
     dtype_attributes={"dtype": "dst"},
 )

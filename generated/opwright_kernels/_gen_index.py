@@ -105,6 +105,7 @@ OPERATION = StepOperation(
     roles=(
         ("dst[b, c, a] = c", {"b": "stretched", "c": "stretched", "a": "stretched"}),
     ),
+    exchanged=(("B", "A"), ),
 )
 
 

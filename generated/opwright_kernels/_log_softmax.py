@@ -123,6 +123,7 @@ OPERATION = StepOperation(
         ("total[b, a] += exp(src[b, c, a] - peak[b, a])", {"b": "batch", "c": "reduced", "a": "batch"}),
         ("dst[b, c, a] = src[b, c, a] - peak[b, a] - log(total[b, a])", {"b": "batch", "c": "rows", "a": "batch"}),
     ),
+    exchanged=(("B", "A"), ),
     relations=(
         Related("gradient", "LogSoftmaxBackward", "src", {"dst": "dst", "diff_dst": "dst", "diff_src": "src"}, {}),
     ),

@@ -131,6 +131,7 @@ OPERATION = StepOperation(
             {"b": "batch", "c": "rows", "a": "batch"},
         ),
     ),
+    exchanged=(("B", "A"), ),
 )
 
 

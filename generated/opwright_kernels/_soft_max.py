@@ -179,6 +179,7 @@ OPERATION = StepOperation(
         ),
         ("stats[b, o, a] = base[b, a] + log(total[b, a])", {"b": "batch", "a": "batch", "o": "stretched"}),
     ),
+    exchanged=(("B", "A"), ),
     conditional=("stats",),
     dtype_attributes={"dtype": "dst"},
     relations=(

@@ -142,6 +142,7 @@ OPERATION = StepOperation(
             {"b": "batch", "c": "rows", "a": "batch"},
         ),
     ),
+    exchanged=(("B", "A"), ),
     dtype_attributes={"dtype": "diff_src"},
 )
 

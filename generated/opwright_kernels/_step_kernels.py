@@ -126,6 +126,7 @@ class StepKernels(Operation):
     blocks: _phase_blocks.Blocks | None = None  # phases that calls may run by blocks
     roles: tuple[tuple[str, Mapping[str, str]], ...] = ()  # of the letters of each assignment
     chains: tuple[_collapse.Chain, ...] = ()  # of sizes that kernels do not tell apart
+    exchanged: tuple[tuple[str, str], ...] = ()  # and of runs
     # By output, the inputs whose memory it may have.
     in_place: Mapping[str, tuple[str, ...]] = member(default_factory=dict)
     alike: Mapping[str, tuple[str, ...]] = member(default_factory=dict)  # by output, inputs whose axes go with its own
@@ -148,7 +149,9 @@ class StepKernels(Operation):
         known = resolution.values, resolution.letters
         values, letters, shown = _collapse.collapsed(self.chains, *known, whole, places)
         seen = replace(resolution, values=values, letters=letters)
-        layout = Sizes(self.fields, self.arrays_, self.phases, self.words, seen, places, shown, made, narrow)
+        layout = Sizes(
+            self.fields, self.arrays_, self.phases, self.exchanged, self.words, seen, places, shown, made, narrow
+        )
         lanes = layout.chosen_lanes()
         own, products = self.products(seen, shown, places, arrays, lanes)
         others = [one for one in own if one not in self.contractions]  # of another order of pairs

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
+from contextlib import suppress
 from typing import Any
 
 import ml_dtypes
@@ -44,7 +46,6 @@ _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 )
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
 _Deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_unknown_to_numpy: set[Any] = set()  # dtypes of tensors of PyTorch
 _USED = {b"dltensor": b"used_dltensor", b"dltensor_versioned": b"used_dltensor_versioned"}  # capsules point at these
 
 
@@ -91,17 +92,30 @@ def on_host(value: Any) -> bool:
 def read(value: Any) -> np.ndarray[Any, Any]:
     """The array behind `value.__dlpack__()`, without a copy; read-only where the producer says so.
 
-    A tensor of PyTorch that has memory goes through NumPy's own reader, which takes a third of the time.
+    PyTorch's own capsules save the checks of `Tensor.__dlpack__`; NumPy's reader takes bfloat16 as whole numbers.
     """
-    if hasattr(value, "untyped_storage") and value.dtype not in _unknown_to_numpy:
-        try:
-            if value.data_ptr() >= _FIRST_PAGE:
-                array = np.from_dlpack(value)
-                if array.flags.writeable:  # NumPy takes unversioned capsules as read-only for want of a flag
-                    return array
-        except Exception:  # of whatever kind; most often a dtype; a failure costs more than _read
-            _unknown_to_numpy.add(value.dtype)
+    torch: Any = sys.modules.get("torch")
+    with suppress(Exception):  # of whatever kind: most often a dtype
+        if torch is not None and isinstance(value, torch.Tensor) and value.data_ptr() >= _FIRST_PAGE:
+            whole = value.view(torch.int16) if value.dtype is torch.bfloat16 else value
+            array = np.from_dlpack(_Handed(torch._C._to_dlpack_versioned(whole)))
+            return array if whole is value else array.view(ml_dtypes.bfloat16)
     return _read(value)
+
+
+class _Handed:
+    """A capsule as an object that hands it over; the device stands in the capsule, too, where NumPy looks."""
+
+    __slots__ = ("capsule",)
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _HOST_DEVICES[0], 0
 
 
 def _read(value: Any) -> np.ndarray[Any, Any]:

@@ -68,6 +68,7 @@ class Sizes:
     fields: Sequence[Field]
     infos: Sequence[ArrayInfo]
     phases: Sequence[Sequence[Lanes]]
+    exchanged: Sequence[tuple[str, str]]  # runs that kernels do not tell apart
     words: Mapping[str, tuple[str, ...]]
     resolution: Any
     places: Mapping[str, Places]
@@ -135,6 +136,9 @@ class Sizes:
                     steps = _steps_of(self.arrays[info.name], self.places.get(info.name, {}).get(axis, ()))
                     along[info.name, axis] = (0,) * (len(extents) - len(steps)) + tuple(steps)
             found[symbol] = merged(extents, along) if counted else merged(*in_memory_order(extents, along))
+        for outer, inner in self.exchanged:
+            if found[inner][0] == (1,):
+                found[outer], found[inner] = _taken(found[inner], found[outer]), _taken(found[outer], found[inner])
         return found
 
     def lanes(self, letters: Sequence[Lanes], runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> int:
@@ -250,6 +254,11 @@ class Sizes:
 def _steps_of(array: Array, spots: Sequence[int]) -> tuple[int, ...]:
     """The strides of some axes in elements; 0 for those of extent 1, of which any cell is the only one."""
     return tuple(0 if array.shape[spot] == 1 else array.strides[spot] // array.itemsize for spot in spots)
+
+
+def _taken(run: tuple[tuple[int, ...], Along], by: tuple[tuple[int, ...], Along]) -> tuple[tuple[int, ...], Along]:
+    """The axes of a run as those of another one, of the same arrays in the same order."""
+    return run[0], dict(zip(by[1], run[1].values(), strict=True))
 
 
 def in_memory_order(extents: Sequence[int], along: Along) -> tuple[tuple[int, ...], Along]:

@@ -211,6 +211,7 @@ typedef struct opw_operation {
     const opw_orders *orders; // the last one has none; NULL: none
     const opw_block_phases *blocks; // NULL: none
     const opw_chain *chains; // NULL: none
+    const opw_pair *exchanged; // runs that kernels do not tell apart, the outer one first; the last has none
     const opw_word_list *words;
     const char *in_place; // by output and input, in rows of inputs: whether they may be the same cells
     const char *joined_axis, *joined_size; // of the input whose arrays are processed one after the other; NULL: none

@@ -181,6 +181,22 @@ static const run *run_of(const planner *t, const char *symbol)
     return NULL;
 }
 
+// Gives the axes of a run to one beside it that has one cell. Both have the same arrays in the same order.
+static void exchange_runs(planner *t, const opw_pair *pair)
+{
+    run *const outer = &t->run[run_of(t, pair->name) - t->run], *const inner = &t->run[run_of(t, pair->value) - t->run];
+    if (inner->count != 1 || inner->extents[0] != 1) {
+        return;
+    }
+    inner->count = outer->count;
+    memcpy(inner->extents, outer->extents, sizeof inner->extents);
+    outer->count = outer->extents[0] = 1;
+    for (int64_t n = 0; n < outer->arrays; ++n) {
+        memcpy(inner->along[n].strides, outer->along[n].strides, sizeof inner->along[n].strides);
+        outer->along[n].strides[0] = 0;
+    }
+}
+
 // The strides along an axis, 0 for broadcasting; returns the number of axes.
 static int64_t strides_of(const planner *t, const char *name, const char *axis, int64_t *strides)
 {
@@ -615,6 +631,9 @@ void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, 
         if (t.op->fields[n].kind == OPWRIGHT_RANK && t.runs < RUNS) {
             find_run(&t, t.op->fields[n].of, t.op->fields[n].axis[0] != 0);
         }
+    }
+    for (const opw_pair *pair = t.op->exchanged; pair->name != NULL; ++pair) {
+        exchange_runs(&t, pair);
     }
     for (int64_t n = 0; n < t.op->field_count; ++n) {
         put_member(&t, (int64_t *)(void *)((char *)sizes + t.op->fields[n].at), &t.op->fields[n]);

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opwright.derive.collapsing import collapsible
+from opwright.derive.collapsing import collapsible, exchangeable
 from opwright.language.library import Library
 from opwright.load import load_texts
 from support.draws import rng
@@ -100,3 +100,56 @@ semantics:
     (op,) = load_texts({"used.yaml": text}).ops
     chains = [chain.sizes for chain in collapsible(op)]
     assert chains == ([USES[use]] if USES[use] else [])
+
+
+RUNS = """
+op: Shares
+revision: 1
+summary: Shares of sums along an axis, and the largest.
+dims: {before: {symbol: B, run: true}, classes: {symbol: C}, after: {symbol: A, run: true}}
+attributes: [{name: axis, type: s64, default: "-1", locates: classes, summary: The axis.}]
+inputs: [{name: x, dims: {B: B, C: C, A: A}}]
+outputs: [{name: y, dims: {B: B, C: C, A: A}}, {name: most, dims: {B: B, A: A}}]
+dtypes: [{x: f32, y: f32, most: f32, accumulate: f32}]
+semantics:
+  ranges: {b: B, c: C, a: A}
+  steps:
+    - STEPS
+"""
+SHARES = "sum[b, a] += exp(x[b, c, a]); y[b, c, a] = exp(x[b, c, a]) / sum[b, a]; most[b, a] max= x[b, c, a]"
+# Whether the runs around an axis may be exchanged.
+APART = {
+    SHARES: True,
+    "y[b, c, a] = x[b, c, a] * 2; most[b, a] += x[b, c, a]": True,
+    "y[b, c, a] = x[b, c, a] + number(a); most[b, a] += x[b, c, a]": False,
+    "y[b, c, a] = x[b, c, a] / prod(A); most[b, a] += x[b, c, a]": False,
+    "sum[b] += x[b, c, a]; y[b, c, a] = x[b, c, a] - sum[b]; most[b, a] += x[b, c, a]": False,
+}
+
+
+def runs(steps: str) -> str:
+    return RUNS.replace("STEPS", steps.replace("; ", NEXT))
+
+
+@pytest.mark.parametrize("steps", APART)
+def test_runs_that_a_step_tells_apart_stay_apart(steps: str) -> None:
+    (op,) = load_texts({"shares.yaml": runs(steps)}).ops
+    assert exchangeable(op) == ((("B", "A"),) if APART[steps] else ())
+
+
+def test_the_run_before_a_last_axis_is_walked_as_that_behind_it(tmp_path: Path) -> None:
+    """Shares of 10 classes have lanes along samples; results are those of the formula, wherever the axis stands."""
+    random = rng("runs around an axis")
+    _, module = package({"shares.yaml": runs(SHARES)}, tmp_path, "exchanged_runs")
+    assert "lanes along a: block through room" in str(module.explain("shares", drawn(random, 300, 10)))
+    assert "lanes along c: row" in str(module.explain("shares", drawn(random, 10, 300)))
+    for _ in range(60):
+        shape = random.choice([1, 2, 3, 5, 17, 40], random.integers(1, 5))
+        x = drawn(random, *shape).transpose(random.permutation(len(shape)))
+        x = x[tuple(slice(None, None, random.choice([-1, 1, 2])) for _ in shape)]
+        axis = int(random.integers(-x.ndim, x.ndim))
+        with instruction_set(module, str(random.choice(["portable", "avx2", "avx512"]))):
+            y, most = module.shares(x, axis=axis)
+        terms = np.exp(x.astype(np.float64))
+        np.testing.assert_allclose(y, terms / terms.sum(axis, keepdims=True), rtol=1e-5)
+        np.testing.assert_array_equal(most, x.max(axis))

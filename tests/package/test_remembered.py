@@ -76,6 +76,9 @@ def test_a_call_with_arrays_of_others_like_one_before_is_not_planned_again(monke
         out = np.empty((6, 6), np.float32)
         assert kernels.mat_mul(Lent(a), Lent(b), out=out) is out
         assert (out == a @ b).all()
+        lent = Lent(np.empty((6, 6), np.float32))
+        assert kernels.mat_mul(Lent(a), b, out=lent) is lent
+        assert (lent.array == a @ b).all()
     assert len(again) == 2  # the first ones with `out`, whose type could be another, of arrays and of views
     for a, b in ((left, right.T), (left[:5], right)):  # others than before
         assert (kernels.mat_mul(Lent(a), Lent(b)) == a @ b).all()
@@ -84,3 +87,21 @@ def test_a_call_with_arrays_of_others_like_one_before_is_not_planned_again(monke
         kernels.mat_mul(Lent(left), Lent(right), out=left)
     with pytest.raises(kernels.SpecError):
         kernels.mat_mul(Lent(left), Lent(right.astype(np.float64)))
+
+
+def test_outputs_that_others_lend_are_written_into_without_planning_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(6)
+    src = random.standard_normal((5, 9)).astype(np.float32)
+    _operation.forget()
+    wanted = kernels.soft_max(src, axis=1, keep_stats=True)
+    run, again = StepOperation.run_steps, list[object]()
+    monkeypatch.setattr(StepOperation, "run_steps", lambda *a: again.append(a) or run(*a))
+    for rows in (slice(5), slice(None, None, 2)) * 3:
+        written = np.full((10, 9), np.nan, np.float32)[rows], np.empty((5, 1), np.float32)
+        found = kernels.soft_max(src, axis=1, keep_stats=True, out=tuple(map(Lent, written)))
+        for one, own, right in zip(found, written, wanted, strict=True):
+            assert np.shares_memory(one, own)
+            np.testing.assert_array_equal(own, right)
+    assert len(again) == 2  # the first with each kind of strides
+    with pytest.raises(kernels.SpecError):
+        kernels.soft_max(src, axis=1, out=Lent(src[:, ::-1]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ...derive.algebra import slopes
 from ...derive.alike import Inputs, alike, unlike
 from ...derive.arguments import in_place, is_separable
-from ...derive.collapsing import Chain, collapsible
+from ...derive.collapsing import Chain, collapsible, exchangeable
 from ...derive.crossing import crossing
 from ...derive.lanes import apart, copied_row, moved
 from ...derive.narrow import dtype_of
@@ -105,6 +105,7 @@ class StepWrapper(Module):
     slides: tuple[SlideView, ...]
     zeros: dict[int, tuple[str, ...]]
     chains: tuple[Chain, ...]
+    exchanged: tuple[tuple[str, str], ...]
     roles: tuple[tuple[str, Mapping[str, str]], ...]
 
 
@@ -162,6 +163,7 @@ def step_wrapper(op: Op) -> StepWrapper:
         slides=slides(parted_op, own),
         zeros=zero_points(parted_op, own),
         chains=collapsible(parted_op),
+        exchanged=exchangeable(parted_op),
         roles=role_table(op),
     )
 
