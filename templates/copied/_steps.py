@@ -136,9 +136,11 @@ class StepOperation(StepKernels):
         if len(inputs) == 2 and inputs[1] is not None:
             a, b = inputs
             return self.function, words, stated, a.dtype, a.shape, b.dtype, b.shape
-        if len(inputs) == 3 and inputs[2] is None and inputs[1] is not None:
-            a, b, _ = inputs
-            return self.function, words, stated, a.dtype, a.shape, b.dtype, b.shape, None
+        if len(inputs) == 3 and inputs[1] is not None:
+            a, b, c = inputs
+            if c is None:
+                return self.function, words, stated, a.dtype, a.shape, b.dtype, b.shape, None
+            return self.function, words, stated, a.dtype, a.shape, b.dtype, b.shape, c.dtype, c.shape
         key: list[Any] = [self.function, words, stated]
         for value in inputs:
             if value is None:
