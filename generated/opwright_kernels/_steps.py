@@ -54,7 +54,8 @@ class StepOperation(StepKernels):
     def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns."""
         try:  # a call like one before, with arrays of the same strides, is over in a few steps
-            if specialize is None:
+            first = inputs[0] if inputs else None
+            if specialize is None and (first is None or type(first) is ndarray):
                 key = self.key_of_plan(inputs, attributes, out)
                 plan: Any = CALLS.get(key)
                 if plan is None and ndarray in map(type, attributes):
@@ -79,7 +80,7 @@ class StepOperation(StepKernels):
         single = out is not None and not isinstance(out, (tuple, list))
         own = targets[0] if single else None if out is None else tuple(targets)
         found = None
-        if specialize is None and not all(a is b for a, b in zip((*given, *targets), (*inputs, *_targets(out)))):
+        if specialize is None:
             with suppress(Exception):  # of whatever kind, as for arrays of NumPy
                 found = self.before(given, attributes, own, threads)
         if found is None:

@@ -81,13 +81,13 @@ def _of_interface(value: Any) -> Array:
 
 
 def _of_dlpack(argument: str, value: Any) -> Array:
-    kind = name_of(type(value))
     if getattr(value, "requires_grad", False) is True:
+        kind = name_of(type(value))
         raise wrong_kind(argument, f"a {kind} that requires grad", "one that does not (call its detach())")
     for asks, resolves in _LAZY:
         ask = getattr(value, asks, None)
         if ask is not None and ask() is True:
-            got = f"a {kind} whose memory does not hold its values ({asks}())"
+            got = f"a {name_of(type(value))} whose memory does not hold its values ({asks}())"
             raise wrong_kind(argument, got, f"one whose memory holds its values (call its {resolves}())")
     try:
         array = _dlpack.read(value)
@@ -95,7 +95,8 @@ def _of_dlpack(argument: str, value: Any) -> Array:
         if _dlpack.on_host(value):
             raise
         device = shortened(str(getattr(value, "device", "a GPU")))
-        raise wrong_kind(argument, f"a {kind} on {device}", "one in the memory of the CPU") from None
+        got = f"a {name_of(type(value))} on {device}"
+        raise wrong_kind(argument, got, "one in the memory of the CPU") from None
     if hasattr(value, "untyped_storage"):
         _dlpack.check_storage(value)
     return array
