@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import _isa, _remember, _specialize
+from . import _isa, _list_calls, _remember, _specialize
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array, turned
 from ._axes import DTYPE_OF
 from ._description import InputInfo
@@ -93,7 +93,7 @@ class StepOperation(StepKernels):
         A product of 64x64x64 f32 of PyTorch's tensors takes 0.07 of the time (AMD Zen 4, Python 3.11). KeyError, or
         None, for a call unlike all before.
         """
-        key = self.key_of_plan(given, _remember.frozen(attributes), out)
+        key = self.key_of_lists(given, _remember.frozen(attributes), out)
         plan: Any = CALLS.get(key)
         result = None if plan is None else plan.quick(given, out, threads)
         return CALLS[key, _strides(given), _strides(_targets(out))](given, out, threads) if result is None else result
@@ -115,9 +115,11 @@ class StepOperation(StepKernels):
         The key is made of the caller's lists: marshal's bytes tell how many hold a list, too, and copies of lists would
         make a key that no call looks up.
         """
-        plain = all(value is None or type(value) is ndarray for value in (*inputs, *_targets(out)))
+        plain = all(
+            value is None or type(value) is ndarray for some in (inputs, _targets(out)) for value in _flat(some)
+        )
         try:
-            key = self.key_of_plan(inputs, _remember.frozen(attributes), out) if plain else None
+            key = self.key_of_lists(inputs, _remember.frozen(attributes), out) if plain else None
             known = _remember.attributes_of(key)
         except Exception:  # of whatever kind: an entry of an attribute may be anything
             return None, None
@@ -150,6 +152,13 @@ class StepOperation(StepKernels):
             else:
                 key += value.dtype, value.shape
         return tuple(key)
+
+    def key_of_lists(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any) -> Any:
+        """The same, where inputs may be tuples of arrays that are joined."""
+        if not self.joined:
+            return self.key_of_plan(inputs, attributes, out)
+        counts = tuple([len(value) if type(value) is tuple else -1 for value in inputs])
+        return *self.key_of_plan((*_flat(inputs), None, None), attributes, out), counts
 
     def resolved(self, given: Sequence[Any], attributes: Sequence[Any]) -> Any:
         """What a call means; of calls like one before it is known."""
@@ -226,17 +235,27 @@ class StepOperation(StepKernels):
             ready = target is not None and is_walkable(target)
             made = resolution.outputs[name].shape, DTYPES[row[name]], orders[name]
             written[name] = target if ready and target is not None else allocated(*made)
+        whole = {**arrays, **written}
+        plain = key is not None and all(
+            value is None or whole[name] is value
+            for name, value in (*inputs.items(), *zip(self.outputs, targets))
+            if name not in self.joined
+        )
+        found: Any = None
         if self.joined:
-            for piece, own in self.pieces(resolution, {n: inputs[n] for n in self.joined}, {**arrays, **written}):
-                self.execute(self.planned_steps(piece, own), own, workers)
+            lists = {name: inputs[name] for name in self.joined if name in inputs}
+            calls = _list_calls.pieces(self, resolution, lists, whole)
+            pieces = [(self.planned_steps(piece, own), own) for piece, own in calls]
+            for plan, own in pieces:
+                self.execute(plan, own, workers)
+            if plain and all(is_walkable(part) for parts in lists.values() for part in parts):
+                found = _list_calls.quick(self, resolution, pieces, whole, orders)
         else:
-            whole = {**arrays, **written}
             plan = self.plan_of(resolution, whole, key)
             self.execute(plan, whole, workers)
-            given_too = zip(self.outputs, targets)
-            if key is not None and all(v is None or whole[n] is v for n, v in (*inputs.items(), *given_too)):
-                found = of_views(plan, [orders[name] for name in self.outputs])
-                _remember.remember((key, _strides(given), _strides(_targets(out))), found)
+            found = of_views(plan, [orders[name] for name in self.outputs]) if plain else None
+        if found is not None:
+            _remember.remember((key, _strides(given), _strides(_targets(out))), found)
         results = []
         for name, target in zip(self.outputs, targets):
             if name not in resolution.absent:
@@ -277,29 +296,6 @@ class StepOperation(StepKernels):
             name: _described(resolution.outputs[name].shape, DTYPES[row[name]]) if array is None else array
             for name, array in zip(self.outputs, outputs)
         }
-
-    def pieces(
-        self, resolution: Steps, lists: Mapping[str, Sequence[Array]], arrays: Mapping[str, Array]
-    ) -> Iterator[tuple[Steps, dict[str, Array]]]:
-        """The calls of kernels that a call is made of: one, or one for each of the arrays that are joined."""
-        if len(lists) != 1 or not self.joined[next(iter(lists))][1]:
-            whole = {n: np.concatenate(parts, resolution.places[n][self.joined[n][0]][0]) for n, parts in lists.items()}
-            yield resolution, {**arrays, **{name: walkable(array) for name, array in whole.items()}}
-            return
-        (name, parts), *_ = lists.items()
-        size = self.joined[name][1]
-        places = {**resolution.places, **{output: found.places for output, found in resolution.outputs.items()}}
-        begin = 0
-        for part in parts:
-            extent = part.shape[resolution.places[name][self.joined[name][0]][0]]
-            own = {name: walkable(part)}
-            for other, array in arrays.items():
-                axes = next(info for info in self.arrays_ if info.name == other).sizes
-                spots = [places[other][axis][0] for axis, symbol in axes.items() if symbol == size]
-                cut = [slice(begin, begin + extent) if n in spots else slice(None) for n in range(array.ndim)]
-                own[other] = array[tuple(cut)] if spots else array
-            yield replace(resolution, values={**resolution.values, size: extent}), own
-            begin += extent
 
     def wanted(self, resolution: Steps, targets: list[Array | None], out: Any) -> list[Array | None]:
         """The arrays to write into, one per output; a tuple names those that the call has."""
@@ -407,7 +403,13 @@ def pointer_of(ffi: Any, ctype: Any, array: Array, writable: bool) -> Any:
 
 
 def _strides(values: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple([None if value is None else value.strides for value in values])
+    return tuple(
+        [None if value is None else _strides(value) if type(value) is tuple else value.strides for value in values]
+    )
+
+
+def _flat(values: Sequence[Any]) -> Iterator[Any]:
+    return (part for value in values for part in _parts(value))
 
 
 def _described(shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None = None) -> Array:

@@ -45,7 +45,7 @@ def _of_one(plan: Any) -> Quick:
         (a,) = inputs
         if type(a) is not ndarray or not (a.flags.carray or is_ready(a)):
             return None
-        if out is not None and not _fits(out, shape, dtype):
+        if out is not None and not fits(out, shape, dtype):
             return None
         result = made(shape, dtype) if out is None else out
         at = address(kind, a if bits is None else a.getfield(bits))
@@ -75,7 +75,7 @@ def _of_two(plan: Any) -> Quick:
             return None
         if b is not None and (type(b) is not ndarray or not (b.flags.carray or is_ready(b))):
             return None
-        if out is not None and not _fits(out, shape, dtype):
+        if out is not None and not fits(out, shape, dtype):
             return None
         result = made(shape, dtype) if out is None else out
         at_a = address(kind_a, a if bits_a is None else a.getfield(bits_a))
@@ -118,12 +118,12 @@ def _of_many(plan: Any) -> Quick:
                 read.append(address(kind, value if bits is None else value.getfield(bits)))
             else:
                 return None
-        given = nothing if out is None else _by_output(plan, out)
+        given = nothing if out is None else by_output(plan, out)
         if given is None:
             return None
         results, written = [], []
         for target, (kind, bits, shape, dtype) in zip(given, plan.outputs):
-            if target is not None and not _fits(target, shape, dtype):
+            if target is not None and not fits(target, shape, dtype):
                 return None
             result = made(shape, dtype) if target is None else target
             results.append(result)
@@ -162,14 +162,7 @@ def of_views(plan: Any, orders: Sequence[tuple[int, ...] | None]) -> Quick:
     taken = tuple((kind, bits, absent) for (kind, bits), absent in zip(plan.inputs, plan.absent))
     made = tuple((*output, order) for output, order in zip(plan.outputs, orders))
     kernel, sizes, phases, lists = plan.kernel, plan.sizes, plan.phases, plan.lists
-    cast, from_buffer = plan.ffi.cast, plan.ffi.from_buffer
-
-    def address(kind: Any, bits: Any, array: Any) -> Any:
-        """A pointer to the first cell: by way of a view of it, in a third of the time of `array.ctypes`."""
-        if not array.size:
-            return cast(kind, array.ctypes.data)
-        cell = array[(0,) * (array.ndim - 1) + _FIRST] if array.ndim else array
-        return from_buffer(kind, cell if bits is None else cell.getfield(bits))
+    ffi = plan.ffi
 
     def run(inputs: Sequence[Any], out: Any, threads: Any) -> Any:
         read: list[Any] = []
@@ -177,7 +170,7 @@ def of_views(plan: Any, orders: Sequence[tuple[int, ...] | None]) -> Quick:
             if value is None:
                 read.append(absent)
             elif value.flags.aligned:
-                read.append(address(kind, bits, value))
+                read.append(address(ffi, kind, bits, value))
             else:
                 return None
         given = None if out is None else _given(plan, out, inputs)
@@ -188,7 +181,7 @@ def of_views(plan: Any, orders: Sequence[tuple[int, ...] | None]) -> Quick:
             target = None if given is None else given[number]
             result = allocated(shape, dtype, order) if target is None else target
             results.append(result)
-            written.append(address(kind, bits, result))
+            written.append(address(ffi, kind, bits, result))
         workers, room = plan.workers(thread_count(plan, threads))
         kernel(*read, *lists, *written, sizes, 0, phases, workers, memory(room))
         found = tuple([results[number] for number in plan.returned])
@@ -197,7 +190,15 @@ def of_views(plan: Any, orders: Sequence[tuple[int, ...] | None]) -> Quick:
     return run
 
 
-def _by_output(plan: Any, out: Any) -> list[Any] | None:
+def address(ffi: Any, kind: Any, bits: Any, array: Any) -> Any:
+    """A pointer to the first cell of an array of any strides: by a view of it, in a third of the time of `ctypes`."""
+    if not array.size:
+        return ffi.cast(kind, array.ctypes.data)
+    cell = array[(0,) * (array.ndim - 1) + _FIRST] if array.ndim else array
+    return ffi.from_buffer(kind, cell if bits is None else cell.getfield(bits))
+
+
+def by_output(plan: Any, out: Any) -> list[Any] | None:
     """The caller's arrays by output, None for those that the call lacks; None where there are not as many."""
     targets = out if type(out) in (tuple, list) else (out,)
     if len(targets) != len(plan.returned):
@@ -210,20 +211,20 @@ def _by_output(plan: Any, out: Any) -> list[Any] | None:
 
 def _given(plan: Any, out: Any, inputs: Sequence[Any]) -> list[Any] | None:
     """The same for arrays that may have gaps; None where one is not plainly apart from all others."""
-    given = _by_output(plan, out)
+    given = by_output(plan, out)
     for number, target in enumerate(given or ()):
         if target is not None:
             _, _, shape, dtype = plan.outputs[number]
             others = [value for at, value in enumerate(inputs) if not (value is target and at in plan.in_place)]
             others += (given or [])[:number]
-            if not _fits(target, shape, dtype, views=True):
+            if not fits(target, shape, dtype, views=True):
                 return None
             if any(other is not None and may_share_memory(target, other) for other in others):
                 return None
     return given
 
 
-def _fits(out: Any, shape: Any, dtype: Any, views: bool = False) -> bool:
+def fits(out: Any, shape: Any, dtype: Any, views: bool = False) -> bool:
     """Whether an array that the caller gives can be written to as one of this shape, without gaps but for views."""
     if type(out) is not ndarray or out.dtype is not dtype or out.shape != shape:
         return False

@@ -266,6 +266,13 @@ def test_only_steps_that_reduce_nothing_and_read_a_cell_where_they_write_it_work
         assert found[function] == {}
 
 
+def test_lists_that_are_put_together_first_are_so_in_each_call(made: tuple[Library, ModuleType]) -> None:
+    (rows,) = (inputs for function, inputs, _ in CALLS if function == "joined_rows")
+    for parts in (rows[0], [part + 1 for part in rows[0]], rows[0][::-1], [part[:, ::-1] for part in rows[0]] * 2):
+        once, again = (made[1].joined_rows(parts) for _ in range(2))
+        assert once.tobytes() == again.tobytes() == made[1].joined_rows([np.concatenate(parts)]).tobytes()
+
+
 def test_explain_and_infer_shape_know_operations_of_steps(made: tuple[Library, ModuleType]) -> None:
     kernels = made[1]
     given = kernels.TensorSpec((4, 3, 5), "float32")

@@ -105,3 +105,44 @@ def test_outputs_that_others_lend_are_written_into_without_planning_again(monkey
     assert len(again) == 2  # the first with each kind of strides
     with pytest.raises(kernels.SpecError):
         kernels.soft_max(src, axis=1, out=Lent(src[:, ::-1]))
+
+
+def test_a_call_with_a_list_of_arrays_like_one_before_is_not_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views, counts and extents of the arrays, and views to write into, are told apart."""
+    random = np.random.default_rng(7)
+    src = random.standard_normal((4, 6, 8)).astype(np.float32)
+    lists = [
+        [src, src[:, :2]],
+        [src[::2], src[1::2, ::-1], src[::2]],
+        [src[:, :0], src],
+        [src.transpose(0, 2, 1), src.transpose(0, 2, 1)],
+        [src],
+    ]
+    room = np.empty((12, 18, 48), np.float32)
+    outs = [
+        None,
+        lambda shape: np.empty(shape, np.float32),
+        lambda shape: room[: shape[0], : shape[1], : 2 * shape[2] : 2],
+    ]
+    cases = [(parts, axis, out) for parts in lists for axis in (0, 1, 2) for out in outs]
+    cases = [case for case in cases if len({np.delete(part.shape, case[1]).tobytes() for part in case[0]}) == 1]
+    _operation.forget()
+    run, again = StepOperation.run_steps, list[object]()
+    monkeypatch.setattr(StepOperation, "run_steps", lambda *a: again.append(a) or run(*a))
+    for turn in range(3):
+        for parts, axis, out in cases:
+            fresh = [part + 1 if turn == 2 and part.size and part.flags.c_contiguous else part for part in parts]
+            wanted = np.concatenate(fresh, axis)
+            target = None if out is None else out(wanted.shape)
+            found = kernels.concat(fresh, axis=axis, out=target)
+            assert target is None or found is target
+            np.testing.assert_array_equal(found, wanted)
+        assert len(again) == len(cases)  # of the first turn
+    with pytest.raises(kernels.SpecError):
+        kernels.concat([src, src[:, :2]], axis=1, out=np.empty((4, 8, 16), np.float32)[..., :8][:, ::-1][:, :7])
+    whole = np.empty((4, 12, 8), np.float32)
+    with pytest.raises(kernels.SpecError):
+        kernels.concat([whole[:, :6], src], axis=1, out=whole)
+    odd = np.empty(src.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(src.shape)
+    odd[...] = src
+    np.testing.assert_array_equal(kernels.concat([odd, src], axis=1), np.concatenate([src, src], 1))
