@@ -82,7 +82,7 @@ class StepOperation(StepKernels):
         found = None
         if specialize is None:
             with suppress(Exception):  # of whatever kind, as for arrays of NumPy
-                found = self.before(given, attributes, own, threads)
+                found = self.before(given, _remember.plain(attributes), own, threads)
         if found is None:
             found = self.new(given, attributes, targets, own, threads)
         return out if single else found
@@ -102,9 +102,16 @@ class StepOperation(StepKernels):
         self, given: Sequence[Any], attributes: tuple[Any, ...], targets: list[Array | None], out: Any, threads: Any
     ) -> Any:
         """The outputs of a call unlike all before, whose inputs and `out` are arrays. Raises Refusal or MemoryError."""
-        key, known = self.remembered(given, attributes, out)
+        plain = _remember.plain(attributes)
+        key, known = self.remembered(given, plain, out)
         own = tuple([snapshot(attribute) for attribute in attributes]) if known is None else known
-        resolution = self.resolved(given, self.completed(own, targets))
+        try:
+            resolution = self.resolved(given, self.completed(own, targets))
+        except Refusal:
+            if plain is attributes:
+                raise
+            own = tuple([snapshot(attribute) for attribute in attributes])  # a refusal says what was given
+            resolution = self.resolved(given, self.completed(own, targets))
         return self.run_steps(resolution, given, own, targets, out, threads, key)
 
     def remembered(

@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 from marshal import dumps, loads
 from typing import Any
 
-from numpy import frombuffer, ndarray
+from numpy import dtype, frombuffer, ndarray
 
 MAX_CALLS = 512  # that are remembered
 MAX_BYTES = 65536  # of the attributes of a call that is remembered: numbers for about 8,000 channels
 MAX_EXTENTS = 16  # of a vector that states a shape
 MIN_INPUTS = 3  # in a key: what a call has fewer counts as absent
 
+_PLAIN = {int, float, bool, str, type(None)}
+_NUMBERS = {dtype(char).type for char in "?bhilqBHILQefd"}  # of NumPy that Python has, too; none derived from them
 CALLS: dict[Any, Any] = {}
 # What others remember of calls is asked after here: called where a setting of calls changes, and by `forget`.
 CHANGED: list[Callable[[], None]] = []
@@ -57,6 +59,20 @@ def frozen(attributes: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
+def plain(attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Attributes with numbers of NumPy as Python's of the same value; the same object where there are none."""
+    found = [_plain(attribute) for attribute in attributes]
+    return attributes if all(one is own for one, own in zip(found, attributes)) else tuple(found)
+
+
+def _plain(value: Any) -> Any:
+    kind = type(value)
+    if kind in (list, tuple):
+        found = [one.item() if type(one) in _NUMBERS else one for one in value]
+        return value if all(one is own for one, own in zip(found, value)) else kind(found)
+    return value.item() if kind in _NUMBERS else value
+
+
 def stated(vector: Any) -> bytes:
     """What a vector that states a shape adds to a key. ValueError where it is too long to be remembered."""
     if vector.size > MAX_EXTENTS:
@@ -75,7 +91,7 @@ def attributes_of(key: Any) -> tuple[Any, ...] | None:
     attributes: tuple[Any, ...] = loads(key[1])
     given, attributes = attributes, tuple([() if _is_frozen(a) else a for a in attributes])
     lists = [attribute for attribute in attributes if type(attribute) in (list, tuple)]
-    plain = {type(attribute) for attribute in attributes} <= {int, float, bool, str, type(None), list, tuple}
+    plain = {*map(type, attributes)} <= _PLAIN | {list, tuple}
     if not plain or not {type(entry) for entries in lists for entry in entries} <= {int, float}:
         return None
     return tuple([frombuffer(a[1], a[0]) if _is_frozen(a) else a for a in given])

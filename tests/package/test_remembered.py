@@ -146,3 +146,25 @@ def test_a_call_with_a_list_of_arrays_like_one_before_is_not_planned_again(monke
     odd = np.empty(src.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(src.shape)
     odd[...] = src
     np.testing.assert_array_equal(kernels.concat([odd, src], axis=1), np.concatenate([src, src], 1))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint32", "int64", "float16", "float64", "bool"])
+def test_attributes_that_are_numbers_of_numpy_are_those_of_python(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    src = np.random.default_rng(8).standard_normal((3, 4, 5)).astype(np.float32)
+    one = np.dtype(dtype).type(1)
+    calls = {
+        "i": (lambda one: kernels.soft_max(src, axis=one), lambda one: kernels.reduce_sum(src, axes=[0, one])),
+        "f": (lambda one: kernels.elu(src, alpha=one), lambda one: kernels.quantize(src, scales=[one], dtype="u8")),
+        "b": (lambda one: kernels.reduce_sum(src, axes=[0], keep_dims=one),),
+    }
+    for call in calls[one.dtype.kind.replace("u", "i")]:
+        _operation.forget()
+        call(one)
+        with monkeypatch.context() as patch:
+            patch.setattr(StepOperation, "run_steps", lambda *_: pytest.fail("planned again"))
+            found = call(one)
+        assert found.tobytes() == call(one.item()).tobytes()
+    with pytest.raises(kernels.SpecError):
+        kernels.soft_max(src, axis=np.float32(1))
+    with pytest.raises(kernels.SpecError):
+        kernels.soft_max(src, axis=np.bool_(True))
