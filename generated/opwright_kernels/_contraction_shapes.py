@@ -86,7 +86,9 @@ def shaped(
     copied = {}
     for name, own in (("left", rows), ("right", columns)):
         if name in wanted or name in mixed:
-            order = [walk for walk in (*batches, *own, *terms) if getattr(walk, name) or walk in terms]
+            near = name in {*wanted} - {*turned} and _nearer(own, terms, name)
+            inner = (*terms, *own) if near else (*own, *terms)
+            order = [walk for walk in (*batches, *inner) if getattr(walk, name) or walk in terms]
             order = order if name in wanted else sorted(order, key=partial(_far, name=name), reverse=True)
             copied[name] = tuple(order)
             steps = dict(zip(map(id, order), _dense(order), strict=True))
@@ -98,10 +100,27 @@ def shaped(
     term, *more_terms = merged(terms) or [Walk(1, 0, 0, 0)]
     outer = (*merged(batches), *more_rows, *more_columns)
     again = math.prod(walk.extent for walk in outer if not walk.left)
-    if again >= OFTEN and term.left != 1 and "left" not in wanted:
+    if again >= OFTEN and term.left != 1 and "left" not in turned:
         return shaped(walks, reduced, mixed, (*turned, "left"))
     many = len(outer) > MAX_BATCHES or any(len(order) > MAX_COPIED for order in copied.values())
     return None if more_terms or many else Shape(row, column, term, outer, copied)
+
+
+def _nearer(own: Sequence[Walk], terms: Sequence[Walk], name: str) -> bool:
+    """Whether rows or columns lie side by side, enough for vectors, and terms do not: a copy has them so, too.
+
+    500 products of 8x16 by 16x16 f32, whose terms are two letters that lie in either order, take 0.36 of the time of
+    copies with terms side by side, f64 0.46, 32 of 37x130 by 130x100 0.51 and 0.58 (AMD Zen 4, gcc 12.2).
+    """
+    return _side_by_side(own, name) >= SOME and _side_by_side(terms, name) == 1
+
+
+def _side_by_side(walks: Sequence[Walk], name: str) -> int:
+    """How many cells of some axes lie one behind the other in an array."""
+    cells = 1
+    while (more := max((walk.extent for walk in walks if abs(getattr(walk, name)) == cells), default=1)) > 1:
+        cells *= more
+    return cells
 
 
 def _joins(own: Sequence[Walk], name: str, others: Sequence[Walk], terms: Sequence[Walk]) -> bool:

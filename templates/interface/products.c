@@ -141,10 +141,27 @@ static int64_t far(const walk *one, int name)
     return one->step[name] == 0 ? INT64_MAX : llabs(one->step[name]);
 }
 
-// An operand that is copied first, as it lies or in the order of axes; the copy has no gaps.
-static void copy(shape *made, int name, bool as_it_lies, walks *batches, walks *own, walks *terms)
+// How many cells of some axes lie one behind the other in an array.
+static int64_t side_by_side(const walks *some, int name)
 {
-    walks *const groups[] = {batches, own, terms};
+    int64_t cells = 1;
+    for (int64_t more = 0; more != 1;) {
+        more = 1;
+        for (int64_t n = 0; n < some->count; ++n) {
+            const walk one = some->at[n];
+            more = llabs(one.step[name]) == cells && one.extent > more ? one.extent : more;
+        }
+        cells *= more;
+    }
+    return cells;
+}
+
+// An operand that is copied first, as it lies or in the order of axes; the copy has no gaps. What lies side by side of rows or
+// columns, enough for vectors, does so in the copy, unless terms do, or it is turned.
+static void copy(shape *made, int name, bool as_it_lies, bool turned, walks *batches, walks *own, walks *terms)
+{
+    const bool nearer = !as_it_lies && !turned && side_by_side(own, name) >= SOME && side_by_side(terms, name) == 1;
+    walks *const groups[] = {batches, nearer ? terms : own, nearer ? own : terms};
     walk *order[3 * WALKS];
     int64_t count = 0, step = 1;
     made->copied[name] = true;
@@ -152,7 +169,7 @@ static void copy(shape *made, int name, bool as_it_lies, walks *batches, walks *
     for (int group = 0; group < 3; ++group) {
         for (int64_t n = 0; n < groups[group]->count; ++n) {
             walk *const one = &groups[group]->at[n];
-            if (group == 2 || one->step[name] != 0) {
+            if (groups[group] == terms || one->step[name] != 0) {
                 int64_t at = count++;
                 for (; as_it_lies && at > 0 && far(order[at - 1], name) < far(one, name); --at) {
                     order[at] = order[at - 1];
@@ -257,10 +274,10 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, bo
     wanted[RIGHT] = wanted[RIGHT] || joins(&columns, RIGHT, &rows, &terms);
     made->copied[LEFT] = made->copied[RIGHT] = false;
     if (wanted[LEFT] || mixed[LEFT]) {
-        copy(made, LEFT, !wanted[LEFT], &batches, &rows, &terms);
+        copy(made, LEFT, !wanted[LEFT], turned, &batches, &rows, &terms);
     }
     if (wanted[RIGHT] || mixed[RIGHT]) {
-        copy(made, RIGHT, !wanted[RIGHT], &batches, &columns, &terms);
+        copy(made, RIGHT, !wanted[RIGHT], false, &batches, &columns, &terms);
     }
     const walk none = {1, {0, 0, 0}};
     rows = merged(&rows);
@@ -285,7 +302,7 @@ static bool shaped(const walks *axes, const bool *reduced, const bool *mixed, bo
         const walk *const one = &made->batches.at[n];
         again = one->step[LEFT] == 0 ? (int64_t)opw_min(opw_mul(again, one->extent), OFTEN) : again;
     }
-    if (again >= OFTEN && made->terms.step[LEFT] != 1 && !wanted[LEFT]) {
+    if (again >= OFTEN && made->terms.step[LEFT] != 1 && !turned) {
         return shaped(axes, reduced, mixed, true, made);
     }
     bool many = made->batches.count > OPWRIGHT_MAX_BATCHES || terms.count > 1;

@@ -131,3 +131,21 @@ def test_loops_make_vectors_of_cells_beside_each_other(columns: int, cells: int,
     found = shaped((rows, column, Walk(terms, cells, cells, 0), Walk(cells, 1, 1, 1)), (False, False, True, False))
     assert found is not None
     assert beside(found) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_copy_has_cells_of_rows_and_columns_side_by_side_that_lie_so_unless_terms_do(seed: int) -> None:
+    found = 0
+    for walks, reduced in drawn(seed):
+        shape = shaped(walks, reduced)
+        for name, axes in shape.copied.items() if shape is not None else ():
+            other = "right" if name == "left" else "left"
+            near = [walk for walk in axes if getattr(walk, name) == 1 and walk.extent >= 5]
+            own = [walk for walk in near if walk.out and not getattr(walk, other)]
+            terms = [walk for walk in near if not walk.out]
+            if terms:
+                assert axes[-1].out == 0, (walks, reduced)
+            elif own and name == "right":  # left is turned where several products read it
+                found += 1
+                assert (bool(axes[-1].out), bool(axes[-1].left)) == (True, False), (walks, reduced)
+    assert found > 10
