@@ -30,6 +30,7 @@ from .rewrites.beforehand import beforehand
 from .rewrites.bordered import bordered
 from .rewrites.components import in_components
 from .rewrites.copied import copied
+from .rewrites.diagonals import on_diagonals
 from .rewrites.digits import in_digits
 from .rewrites.dividing import divided_last
 from .rewrites.factors_together import factors_together
@@ -115,7 +116,8 @@ def staged(op: Op) -> Staged:
     found = unwound(in_digits(written_out(made_once(needed(found, outputs)), op)))
     found = at_offsets(told_once(at_named(looked_up(flattened(picked(found, op)), op))))
     found = assigned(in_strips(in_components(summed_first(on_sides(framed(found, op), op)))), once)
-    found = accumulating(outside(gaps_filled(in_pieces(found, outputs), outputs), outputs), outputs)
+    found = gaps_filled(on_diagonals(in_pieces(found, outputs), outputs), outputs)
+    found = accumulating(outside(found, outputs), outputs)
     found = factors_together(found)
     found = scanned(bordered(taps_of_one(respelled(found)), op))
     optional = frozenset(tensor.name for tensor in op.inputs if tensor.optional and float(tensor.absent or 0) == 0)
