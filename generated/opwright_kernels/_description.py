@@ -212,5 +212,10 @@ def provenance() -> dict[str, dict[str, dict[str, str]]]:
     """Where the spec says what: operation to rule or value to file:line, and to the sentences of values."""
     import json
 
-    loaded: dict[str, dict[str, dict[str, str]]] = json.loads((HERE / "PROVENANCE.json").read_text(encoding="utf-8"))
-    return loaded
+    loaded = json.loads((HERE / "PROVENANCE.json").read_text(encoding="utf-8"))
+    for places in loaded.values():
+        file = places.pop("file")
+        for part in (places["rules"], places["values"]):
+            part.update({name: file + at for name, at in part.items() if at.startswith(":")})
+    told: dict[str, dict[str, dict[str, str]]] = loaded
+    return told

@@ -49,3 +49,12 @@ def provenance(op: Op) -> dict[str, dict[str, str]]:
     values |= {symbol: place(let.at) for symbol, let in op.lets.items()}
     values["classes"] = place(op.at.key("classes"))
     return {"rules": rules, "values": values, "summaries": _summaries(op)}
+
+
+def briefly(op: Op) -> dict[str, object]:
+    """The same with the operation's own file told once, and left out of its places."""
+    found = provenance(op)
+    own = {
+        part: {name: at.removeprefix(op.at.file) for name, at in found[part].items()} for part in ("rules", "values")
+    }
+    return {"file": op.at.file, **own, "summaries": found["summaries"]}

@@ -212,7 +212,7 @@ def of_library(library: Library, templates: Path, spec_folder: str) -> dict[str,
     files["include/opwright_numeric.h"] = Output(RENDERED["include/opwright_numeric.h"], lambda: {"head": head})
     files["docs/API.md"] = Output(RENDERED["docs/API.md"], lambda: {"head": head, "ops": ops, "isas": ISAS})
     files["PROVENANCE.json"] = Output(
-        "", lambda: {"text": _json({op.function: provenance.provenance(op) for op in made(library.every)})}
+        "", lambda: {"text": _json({op.function: provenance.briefly(op) for op in made(library.every)})}
     )
     files["onnx/nodes.json"] = Output("", lambda: {"text": _json(onnx_table(ops))})
     entry = split_prose.entry
