@@ -14,7 +14,7 @@ from opwright.oracle.run_steps import compute_steps
 from support.capping import capped_at
 from support.draws import FULL
 from support.package import package
-from support.random_reaching import draw, inputs
+from support.random_reaching import draw, draw_windows, inputs
 
 RANDOM = 40 if FULL else 10
 CALLS = 20 if FULL else 8
@@ -25,6 +25,7 @@ Made = tuple[Library, ModuleType]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     rng = np.random.default_rng(9)
     texts = {f"reaching{number}.yaml": draw(rng, f"Reaching{number}") for number in range(RANDOM)}
+    texts |= {f"windows{number}.yaml": draw_windows(rng, f"Windows{number}") for number in range(RANDOM)}
     return package(texts, tmp_path_factory.mktemp("reaching"), "reaching_package")
 
 
@@ -53,5 +54,13 @@ def test_products_leave_out_what_lies_outside_even_beside_infinite_cells(made: M
 
 
 def test_most_of_them_are_products(made: Made) -> None:
-    products = [any(phase.contraction for phase in staged(op).phases) for op in made[0].ops]
+    moved = [op for op in made[0].ops if op.op.startswith("Reaching")]
+    products = [any(phase.contraction for phase in staged(op).phases) for op in moved]
     assert sum(products) > 0.7 * len(products)
+
+
+def test_windows_with_weights_of_each_cell_are_products_of_frames(made: Made) -> None:
+    programs = [staged(op) for op in made[0].ops if op.op.startswith("Windows")]
+    framed = [program for program in programs if any(name.startswith("frame_") for name in program.arrays)]
+    assert len(framed) > 0.3 * len(programs)
+    assert all(any(phase.contraction for phase in program.phases) for program in framed)

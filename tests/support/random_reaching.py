@@ -12,7 +12,7 @@ import numpy as np
 
 Rng = np.random.Generator
 DTYPES = {"f32": np.float32, "bf16": ml_dtypes.bfloat16}
-AXES = {"x": "btd", "w": "de", "v": "de", "g": "bt"}
+AXES = {"x": "btd", "w": "de", "v": "de", "g": "bt", "f": "tkde", "h": "kbd"}
 MOVED = ("{}", "{}", "{} - 1", "{} + 2", "2 * {} - 1", "3 - {}")
 
 
@@ -53,9 +53,40 @@ semantics:
 """
 
 
+def draw_windows(rng: Rng, op: str) -> str:
+    """A step whose windows leave their array, with weights that each cell, or each row of some, has of its own."""
+    apart, offset = rng.integers(1, 3), rng.integers(3)
+    window = str(rng.choice([f"t + k - {offset}", f"t + {apart} * k - {offset}", f"2 * t + k - {offset}", "t + k - P"]))
+    moved = str(rng.choice(["d", "d - 1", "d + k - 1"], p=[0.8, 0.1, 0.1]))
+    kinds = ["f[t, k, d, e]", "f[t, k, d - 1, e]", "f[t, k, d, e] * h[k, b, d]"]
+    weights = str(rng.choice(kinds, p=[0.7, 0.15, 0.15]))
+    value = f"x[b, {window}, {moved}] * {weights}"
+    used = sorted({name for name in "xfh" if f"{name}[" in value})
+    attribute = "attributes: [{name: before, symbol: P, type: s64, default: 1, min: -1, summary: Cells before.}]\n"
+    axes = (f"{{{', '.join(f'{c.upper()}X: {c.upper()}' for c in AXES[name])}}}" for name in used)
+    tensors = "\n".join(f"  - {{name: {name}, dims: {dims}}}" for name, dims in zip(used, axes, strict=True))
+    rows = [f"  - {{{', '.join(f'{n}: {dtype}' for n in (*used, 'y'))}, accumulate: f32}}" for dtype in DTYPES]
+    return f"""op: {op}
+revision: 1
+summary: Sums of products of windows.
+dims: {{{", ".join(f"size_{c}: {{symbol: {c.upper()}}}" for c in "btdek")}}}
+{attribute if "P" in window else ""}inputs:
+{tensors}
+outputs:
+  - {{name: y, dims: {{BX: B, TX: T, EX: E}}}}
+dtypes:
+{chr(10).join(rows)}
+semantics:
+  ranges: {{b: B, t: T, d: D, e: E, k: K}}
+  steps:
+    - y[b, t, e] += {value}
+"""
+
+
 def inputs(rng: Rng, names: list[str], dtype: str) -> list[Any]:
     """Small whole numbers; some calls have infinite cells."""
     sizes = dict(zip("btde", rng.choice([1, 2, 5, 17, 24], 4), strict=True))
+    sizes["k"] = int(rng.choice([0, 1, 3, 4]))
     found = []
     for name in names:
         array = rng.integers(-3, 4, [sizes[c] for c in AXES[name]]).astype(DTYPES[dtype])
