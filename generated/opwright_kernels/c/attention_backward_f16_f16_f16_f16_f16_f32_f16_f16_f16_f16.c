@@ -97,38 +97,60 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_1_w(void 
             const int64_t diff_dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H, &diff_dst_H_h_at_walk_);
             const int64_t dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->dst_H, &dst_H_h_at_walk_);
             part[q + h_row_ * (H_inner_ * Q) + h * Q] = 0.0f;
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
-            }
-            for (int64_t w = 0; w < W; w += block_) {
-                const int64_t n_ = opwright_min(block_, W - w);
-                float wide_0_[512];
-                opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
-                float wide_1_[512];
-                opwright_from_row_f16(dst + (dst_H_h_at_ + h * dst_H_step_ + q * dst_Q + w * dst_W), dst_W, n_, wide_1_);
-                const int64_t whole_ = n_ / 32 * 32;
-                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            {
+                const int vectors_ = OPWRIGHT_EACH > 1 && diff_dst_W == 1 && dst_W == 1;
+                if (vectors_) {
+                    opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
+                    {
+                        const int64_t w = 0;
+                        const int64_t n_ = W;
+                        const opwright_f16 * wide_0_ = diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W);
+                        const opwright_f16 * wide_1_ = dst + (dst_H_h_at_ + h * dst_H_step_ + q * dst_Q + w * dst_W);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            sums_0_ = opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_f16(wide_0_, i_, i_ + 32), opwright_some_lanes_f16(wide_1_, i_, i_ + 32)));
+                        }
+                        if (whole_ < n_) {
+                            sums_0_ = opwright_first_lanes_of(sums_0_, opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_f16(wide_0_, whole_, n_), opwright_some_lanes_f16(wide_1_, whole_, n_))), n_ - whole_);
+                        }
+                    }
+                    part[q + h_row_ * (H_inner_ * Q) + h * Q] += opwright_sum_lanes_f32(sums_0_);
+                }
+                if (!vectors_) {
+                    float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
+                        sums_0_[j_] = 0.0f;
                     }
-                }
-                if (OPWRIGHT_PADS && whole_ < n_) {
-                    float wide_0_end_[32];
-                    opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
-                    float wide_1_end_[32];
-                    opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_1_end_[j_], sums_0_[j_]);
+                    for (int64_t w = 0; w < W; w += block_) {
+                        const int64_t n_ = opwright_min(block_, W - w);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(dst + (dst_H_h_at_ + h * dst_H_step_ + q * dst_Q + w * dst_W), dst_W, n_, wide_1_);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
+                            }
+                        }
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            float wide_0_end_[32];
+                            opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
+                            float wide_1_end_[32];
+                            opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_1_end_[j_], sums_0_[j_]);
+                            }
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
+                            }
+                        }
                     }
-                }
-                if (!OPWRIGHT_PADS) {
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
-                    }
+                    part[q + h_row_ * (H_inner_ * Q) + h * Q] += opwright_sum_of_f32(sums_0_);
                 }
             }
-            part[q + h_row_ * (H_inner_ * Q) + h * Q] += opwright_sum_of_f32(sums_0_);
             q += 1;
             if (q == Q) {
                 q = 0;
@@ -178,38 +200,60 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_2_d(void 
             const int64_t query_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H, &query_H_h_at_walk_);
             const int64_t key_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H, &key_H_h_at_walk_);
             product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] = 0.0f;
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
-            }
-            for (int64_t d = 0; d < D; d += block_) {
-                const int64_t n_ = opwright_min(block_, D - d);
-                float wide_0_[512];
-                opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
-                float wide_1_[512];
-                opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_1_);
-                const int64_t whole_ = n_ / 32 * 32;
-                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            {
+                const int vectors_ = OPWRIGHT_EACH > 1 && query_D == 1 && key_D == 1;
+                if (vectors_) {
+                    opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
+                    {
+                        const int64_t d = 0;
+                        const int64_t n_ = D;
+                        const opwright_f16 * wide_0_ = query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D);
+                        const opwright_f16 * wide_1_ = key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            sums_0_ = opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_f16(wide_0_, i_, i_ + 32), opwright_some_lanes_f16(wide_1_, i_, i_ + 32)));
+                        }
+                        if (whole_ < n_) {
+                            sums_0_ = opwright_first_lanes_of(sums_0_, opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_f16(wide_0_, whole_, n_), opwright_some_lanes_f16(wide_1_, whole_, n_))), n_ - whole_);
+                        }
+                    }
+                    product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_lanes_f32(sums_0_);
+                }
+                if (!vectors_) {
+                    float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
+                        sums_0_[j_] = 0.0f;
                     }
-                }
-                if (OPWRIGHT_PADS && whole_ < n_) {
-                    float wide_0_end_[32];
-                    opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
-                    float wide_1_end_[32];
-                    opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_1_end_[j_], sums_0_[j_]);
+                    for (int64_t d = 0; d < D; d += block_) {
+                        const int64_t n_ = opwright_min(block_, D - d);
+                        float wide_0_[512];
+                        opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_1_);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
+                            }
+                        }
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            float wide_0_end_[32];
+                            opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
+                            float wide_1_end_[32];
+                            opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_1_end_[j_], sums_0_[j_]);
+                            }
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
+                            }
+                        }
                     }
-                }
-                if (!OPWRIGHT_PADS) {
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
-                    }
+                    product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_of_f32(sums_0_);
                 }
             }
-            product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_of_f32(sums_0_);
             t += 1;
             if (t == T) {
                 t = 0;
@@ -879,38 +923,60 @@ static void attention_backward_f16_f16_f16_f16_f16_f32_f16_f16_f16_f16_4_w(void 
             const int64_t diff_dst_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->diff_dst_H, &diff_dst_H_h_at_walk_);
             const int64_t value_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->value_H, &value_H_h_at_walk_);
             slope[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] = 0.0f;
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
-            }
-            for (int64_t w = 0; w < W; w += block_) {
-                const int64_t n_ = opwright_min(block_, W - w);
-                float wide_0_[512];
-                opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
-                float wide_1_[512];
-                opwright_from_row_f16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, wide_1_);
-                const int64_t whole_ = n_ / 32 * 32;
-                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            {
+                const int vectors_ = OPWRIGHT_EACH > 1 && diff_dst_W == 1 && value_W == 1;
+                if (vectors_) {
+                    opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
+                    {
+                        const int64_t w = 0;
+                        const int64_t n_ = W;
+                        const opwright_f16 * wide_0_ = diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W);
+                        const opwright_f16 * wide_1_ = value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            sums_0_ = opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_f16(wide_0_, i_, i_ + 32), opwright_some_lanes_f16(wide_1_, i_, i_ + 32)));
+                        }
+                        if (whole_ < n_) {
+                            sums_0_ = opwright_first_lanes_of(sums_0_, opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_f16(wide_0_, whole_, n_), opwright_some_lanes_f16(wide_1_, whole_, n_))), n_ - whole_);
+                        }
+                    }
+                    slope[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_lanes_f32(sums_0_);
+                }
+                if (!vectors_) {
+                    float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
+                        sums_0_[j_] = 0.0f;
                     }
-                }
-                if (OPWRIGHT_PADS && whole_ < n_) {
-                    float wide_0_end_[32];
-                    opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
-                    float wide_1_end_[32];
-                    opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_1_end_[j_], sums_0_[j_]);
+                    for (int64_t w = 0; w < W; w += block_) {
+                        const int64_t n_ = opwright_min(block_, W - w);
+                        float wide_0_[512];
+                        opwright_from_row_f16(diff_dst + (diff_dst_H_h_at_ + h * diff_dst_H_step_ + q * diff_dst_Q + w * diff_dst_W), diff_dst_W, n_, wide_0_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(value + (value_H_h_at_ + h * value_H_step_ + t * value_T + w * value_W), value_W, n_, wide_1_);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
+                            }
+                        }
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            float wide_0_end_[32];
+                            opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
+                            float wide_1_end_[32];
+                            opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_1_end_[j_], sums_0_[j_]);
+                            }
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
+                            }
+                        }
                     }
-                }
-                if (!OPWRIGHT_PADS) {
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
-                    }
+                    slope[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_of_f32(sums_0_);
                 }
             }
-            slope[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_of_f32(sums_0_);
             t += 1;
             if (t == T) {
                 t = 0;

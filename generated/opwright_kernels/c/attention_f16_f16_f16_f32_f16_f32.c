@@ -73,38 +73,60 @@ static void attention_f16_f16_f16_f32_f16_f32_0_d(void *context_, int64_t part_)
             const int64_t query_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->query_H, &query_H_h_at_walk_);
             const int64_t key_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->key_H, &key_H_h_at_walk_);
             product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] = 0.0f;
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
-            }
-            for (int64_t d = 0; d < D; d += block_) {
-                const int64_t n_ = opwright_min(block_, D - d);
-                float wide_0_[512];
-                opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
-                float wide_1_[512];
-                opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_1_);
-                const int64_t whole_ = n_ / 32 * 32;
-                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            {
+                const int vectors_ = OPWRIGHT_EACH > 1 && query_D == 1 && key_D == 1;
+                if (vectors_) {
+                    opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
+                    {
+                        const int64_t d = 0;
+                        const int64_t n_ = D;
+                        const opwright_f16 * wide_0_ = query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D);
+                        const opwright_f16 * wide_1_ = key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            sums_0_ = opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_f16(wide_0_, i_, i_ + 32), opwright_some_lanes_f16(wide_1_, i_, i_ + 32)));
+                        }
+                        if (whole_ < n_) {
+                            sums_0_ = opwright_first_lanes_of(sums_0_, opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_f16(wide_0_, whole_, n_), opwright_some_lanes_f16(wide_1_, whole_, n_))), n_ - whole_);
+                        }
+                    }
+                    product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_lanes_f32(sums_0_);
+                }
+                if (!vectors_) {
+                    float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
+                        sums_0_[j_] = 0.0f;
                     }
-                }
-                if (OPWRIGHT_PADS && whole_ < n_) {
-                    float wide_0_end_[32];
-                    opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
-                    float wide_1_end_[32];
-                    opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_1_end_[j_], sums_0_[j_]);
+                    for (int64_t d = 0; d < D; d += block_) {
+                        const int64_t n_ = opwright_min(block_, D - d);
+                        float wide_0_[512];
+                        opwright_from_row_f16(query + (query_H_h_at_ + h * query_H_step_ + q * query_Q + d * query_D), query_D, n_, wide_0_);
+                        float wide_1_[512];
+                        opwright_from_row_f16(key + (key_H_h_at_ + h * key_H_step_ + t * key_T + d * key_D), key_D, n_, wide_1_);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
+                            }
+                        }
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            float wide_0_end_[32];
+                            opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
+                            float wide_1_end_[32];
+                            opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_1_end_[j_], sums_0_[j_]);
+                            }
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
+                            }
+                        }
                     }
-                }
-                if (!OPWRIGHT_PADS) {
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
-                    }
+                    product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_of_f32(sums_0_);
                 }
             }
-            product[t + q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)] += opwright_sum_of_f32(sums_0_);
             t += 1;
             if (t == T) {
                 t = 0;

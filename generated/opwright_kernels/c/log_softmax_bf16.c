@@ -603,40 +603,66 @@ static void log_softmax_bf16_0_c(void *context_, int64_t part_)
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 shared_0__of_[t_] = opwright_log_f32(total_of_[t_]);
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    opwright_bf16 dst_room_[512];
-                    opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
-                    opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = 0;
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
-                    const float same_0_ = peak_of_[t_];
-                    const float same_1_ = shared_0__of_[t_];
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        float wide_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            wide_[j_] = opwright_from_bf16(src_row_[i_ + j_]) - same_0_ - same_1_;
-                        }
-                        opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
-                    }
-                    if (OPWRIGHT_PADS && whole_ < n_) {
-                        opwright_bf16 src_row_end_[32];
-                        opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
-                        float wide_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            wide_[j_] = opwright_from_bf16(src_row_end_[j_]) - same_0_ - same_1_;
-                        }
-                        opwright_put_end_bf16(dst_row_ + whole_, wide_, n_ - whole_);
-                    }
-                    if (!OPWRIGHT_PADS) {
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) - same_0_ - same_1_);
+            {
+                const int vectors_ = OPWRIGHT_EACH > 1 && dst_C == 1 && src_C == 1;
+                if (vectors_) {
+                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                        {
+                            const int64_t c = 0;
+                            const int64_t n_ = C;
+                            opwright_bf16 * dst_row_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                            const opwright_bf16 * src_row_ = src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_);
+                            const float same_0_ = peak_of_[t_];
+                            const float same_1_ = shared_0__of_[t_];
+                            {
+                                const int64_t whole_ = n_ / 32 * 32;
+                                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                    opwright_put_lanes_bf16(dst_row_ + i_, opwright_minus_lanes(opwright_minus_lanes(opwright_some_lanes_bf16(src_row_, i_, i_ + 32), opwright_lanes_of_f32(same_0_)), opwright_lanes_of_f32(same_1_)), 32);
+                                }
+                                if (whole_ < n_) {
+                                    opwright_put_lanes_bf16(dst_row_ + whole_, opwright_minus_lanes(opwright_minus_lanes(opwright_some_lanes_bf16(src_row_, whole_, n_), opwright_lanes_of_f32(same_0_)), opwright_lanes_of_f32(same_1_)), n_ - whole_);
+                                }
+                            }
                         }
                     }
-                    opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                }
+                if (!vectors_) {
+                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                        for (int64_t c = 0; c < C; c += block_) {
+                            const int64_t n_ = opwright_min(block_, C - c);
+                            opwright_bf16 dst_room_[512];
+                            opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                            opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = 0;
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                            const float same_0_ = peak_of_[t_];
+                            const float same_1_ = shared_0__of_[t_];
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = opwright_from_bf16(src_row_[i_ + j_]) - same_0_ - same_1_;
+                                }
+                                opwright_put_line_bf16(dst_row_ + i_, wide_, past_);
+                            }
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                opwright_bf16 src_row_end_[32];
+                                opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = opwright_from_bf16(src_row_end_[j_]) - same_0_ - same_1_;
+                                }
+                                opwright_put_end_bf16(dst_row_ + whole_, wide_, n_ - whole_);
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    dst_row_[whole_ + j_] = opwright_to_bf16(opwright_from_bf16(src_row_[whole_ + j_]) - same_0_ - same_1_);
+                                }
+                            }
+                            opwright_put_bf16(dst_row_, dst_first_, dst_C, n_);
+                        }
+                    }
                 }
             }
         }

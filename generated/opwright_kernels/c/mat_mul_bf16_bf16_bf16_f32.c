@@ -58,38 +58,60 @@ static void mat_mul_bf16_bf16_bf16_f32_0_k(void *context_, int64_t part_)
             const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
             const int64_t weights_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->weights_B, &weights_B_b_at_walk_);
             sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] = 0.0f;
-            float sums_0_[32];
-            for (int64_t j_ = 0; j_ < 32; ++j_) {
-                sums_0_[j_] = 0.0f;
-            }
-            for (int64_t k = 0; k < K; k += block_) {
-                const int64_t n_ = opwright_min(block_, K - k);
-                opwright_bf16 src_room_[512];
-                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_K, n_, src_room_);
-                opwright_bf16 weights_room_[512];
-                const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K, n_, weights_room_);
-                const int64_t whole_ = n_ / 32 * 32;
-                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+            {
+                const int vectors_ = OPWRIGHT_EACH > 1 && src_K == 1 && weights_K == 1;
+                if (vectors_) {
+                    opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
+                    {
+                        const int64_t k = 0;
+                        const int64_t n_ = K;
+                        const opwright_bf16 * src_row_ = src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K);
+                        const opwright_bf16 * weights_row_ = weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            sums_0_ = opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_bf16(src_row_, i_, i_ + 32), opwright_some_lanes_bf16(weights_row_, i_, i_ + 32)));
+                        }
+                        if (whole_ < n_) {
+                            sums_0_ = opwright_first_lanes_of(sums_0_, opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_bf16(src_row_, whole_, n_), opwright_some_lanes_bf16(weights_row_, whole_, n_))), n_ - whole_);
+                        }
+                    }
+                    sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] += opwright_sum_lanes_f32(sums_0_);
+                }
+                if (!vectors_) {
+                    float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]) * opwright_from_bf16(weights_row_[i_ + j_]);
+                        sums_0_[j_] = 0.0f;
                     }
-                }
-                if (OPWRIGHT_PADS && whole_ < n_) {
-                    opwright_bf16 src_row_end_[32];
-                    opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
-                    opwright_bf16 weights_row_end_[32];
-                    opwright_end_2(weights_row_end_, weights_row_ + whole_, n_ - whole_);
-                    for (int64_t j_ = 0; j_ < 32; ++j_) {
-                        sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(src_row_end_[j_]) * opwright_from_bf16(weights_row_end_[j_]), sums_0_[j_]);
+                    for (int64_t k = 0; k < K; k += block_) {
+                        const int64_t n_ = opwright_min(block_, K - k);
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + m * src_M + k * src_K), src_K, n_, src_room_);
+                        opwright_bf16 weights_room_[512];
+                        const opwright_bf16 *restrict weights_row_ = opwright_row_bf16(weights + (weights_B_b_at_ + b * weights_B_step_ + k * weights_K + n * weights_N), weights_K, n_, weights_room_);
+                        const int64_t whole_ = n_ / 32 * 32;
+                        for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] += opwright_from_bf16(src_row_[i_ + j_]) * opwright_from_bf16(weights_row_[i_ + j_]);
+                            }
+                        }
+                        if (OPWRIGHT_PADS && whole_ < n_) {
+                            opwright_bf16 src_row_end_[32];
+                            opwright_end_2(src_row_end_, src_row_ + whole_, n_ - whole_);
+                            opwright_bf16 weights_row_end_[32];
+                            opwright_end_2(weights_row_end_, weights_row_ + whole_, n_ - whole_);
+                            for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + opwright_from_bf16(src_row_end_[j_]) * opwright_from_bf16(weights_row_end_[j_]), sums_0_[j_]);
+                            }
+                        }
+                        if (!OPWRIGHT_PADS) {
+                            for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(weights_row_[whole_ + j_]);
+                            }
+                        }
                     }
-                }
-                if (!OPWRIGHT_PADS) {
-                    for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                        sums_0_[j_] += opwright_from_bf16(src_row_[whole_ + j_]) * opwright_from_bf16(weights_row_[whole_ + j_]);
-                    }
+                    sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] += opwright_sum_of_f32(sums_0_);
                 }
             }
-            sums[n + m * N + b_row_ * (B_inner_ * (M * N)) + b * (M * N)] += opwright_sum_of_f32(sums_0_);
             n += 1;
             if (n == N) {
                 n = 0;

@@ -315,76 +315,126 @@ static void soft_max_backward_f16_0_c(void *context_, int64_t part_)
                     }
                 }
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                float sums_0_[32];
-                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                    sums_0_[j_] = 0.0f;
-                }
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    float wide_0_[512];
-                    opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_0_);
-                    float wide_1_[512];
-                    opwright_from_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, wide_1_);
-                    const int64_t whole_ = n_ / 32 * 32;
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
+            {
+                const int vectors_ = OPWRIGHT_EACH > 1 && diff_dst_C == 1 && dst_C == 1;
+                if (vectors_) {
+                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                        opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
+                        {
+                            const int64_t c = 0;
+                            const int64_t n_ = C;
+                            const opwright_f16 * wide_0_ = diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_);
+                            const opwright_f16 * wide_1_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                sums_0_ = opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_f16(wide_0_, i_, i_ + 32), opwright_some_lanes_f16(wide_1_, i_, i_ + 32)));
+                            }
+                            if (whole_ < n_) {
+                                sums_0_ = opwright_first_lanes_of(sums_0_, opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_f16(wide_0_, whole_, n_), opwright_some_lanes_f16(wide_1_, whole_, n_))), n_ - whole_);
+                            }
                         }
-                    }
-                    if (OPWRIGHT_PADS && whole_ < n_) {
-                        float wide_0_end_[32];
-                        opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
-                        float wide_1_end_[32];
-                        opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_1_end_[j_], sums_0_[j_]);
-                        }
-                    }
-                    if (!OPWRIGHT_PADS) {
-                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                            sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
-                        }
+                        total_of_[t_] += opwright_sum_lanes_f32(sums_0_);
                     }
                 }
-                total_of_[t_] += opwright_sum_of_f32(sums_0_);
+                if (!vectors_) {
+                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                        float sums_0_[32];
+                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                            sums_0_[j_] = 0.0f;
+                        }
+                        for (int64_t c = 0; c < C; c += block_) {
+                            const int64_t n_ = opwright_min(block_, C - c);
+                            float wide_0_[512];
+                            opwright_from_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, wide_0_);
+                            float wide_1_[512];
+                            opwright_from_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, wide_1_);
+                            const int64_t whole_ = n_ / 32 * 32;
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] += wide_0_[i_ + j_] * wide_1_[i_ + j_];
+                                }
+                            }
+                            if (OPWRIGHT_PADS && whole_ < n_) {
+                                float wide_0_end_[32];
+                                opwright_end_4(wide_0_end_, wide_0_ + whole_, n_ - whole_);
+                                float wide_1_end_[32];
+                                opwright_end_4(wide_1_end_, wide_1_ + whole_, n_ - whole_);
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + wide_0_end_[j_] * wide_1_end_[j_], sums_0_[j_]);
+                                }
+                            }
+                            if (!OPWRIGHT_PADS) {
+                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                    sums_0_[j_] += wide_0_[whole_ + j_] * wide_1_[whole_ + j_];
+                                }
+                            }
+                        }
+                        total_of_[t_] += opwright_sum_of_f32(sums_0_);
+                    }
+                }
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    opwright_f16 diff_src_room_[512];
-                    opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
-                    opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-                    const int64_t whole_ = n_ / 32 * 32;
-                    const int past_ = 0;
-                    const float same_0_ = total_of_[t_];
-                    opwright_f16 dst_room_[512];
-                    const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
-                    opwright_f16 diff_dst_room_[512];
-                    const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
-                        float wide_0_[32];
-                        opwright_from_line_f16(dst_row_ + i_, wide_0_);
-                        float wide_1_[32];
-                        opwright_from_line_f16(diff_dst_row_ + i_, wide_1_);
-                        float wide_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            wide_[j_] = wide_0_[j_] * (wide_1_[j_] - same_0_);
+            {
+                const int vectors_ = OPWRIGHT_EACH > 1 && diff_src_C == 1 && dst_C == 1 && diff_dst_C == 1;
+                if (vectors_) {
+                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                        {
+                            const int64_t c = 0;
+                            const int64_t n_ = C;
+                            opwright_f16 * diff_src_row_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
+                            const opwright_f16 * dst_row_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                            const opwright_f16 * diff_dst_row_ = diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_);
+                            const float same_0_ = total_of_[t_];
+                            {
+                                const int64_t whole_ = n_ / 32 * 32;
+                                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                    opwright_put_lanes_f16(diff_src_row_ + i_, opwright_times_lanes(opwright_some_lanes_f16(dst_row_, i_, i_ + 32), opwright_minus_lanes(opwright_some_lanes_f16(diff_dst_row_, i_, i_ + 32), opwright_lanes_of_f32(same_0_))), 32);
+                                }
+                                if (whole_ < n_) {
+                                    opwright_put_lanes_f16(diff_src_row_ + whole_, opwright_times_lanes(opwright_some_lanes_f16(dst_row_, whole_, n_), opwright_minus_lanes(opwright_some_lanes_f16(diff_dst_row_, whole_, n_), opwright_lanes_of_f32(same_0_))), n_ - whole_);
+                                }
+                            }
                         }
-                        opwright_put_line_f16(diff_src_row_ + i_, wide_, past_);
                     }
-                    if (whole_ < n_) {
-                        float wide_0_[32];
-                        opwright_from_end_f16(dst_row_ + whole_, n_ - whole_, wide_0_);
-                        float wide_1_[32];
-                        opwright_from_end_f16(diff_dst_row_ + whole_, n_ - whole_, wide_1_);
-                        float wide_[32];
-                        for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
-                            wide_[j_] = wide_0_[j_] * (wide_1_[j_] - same_0_);
+                }
+                if (!vectors_) {
+                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                        for (int64_t c = 0; c < C; c += block_) {
+                            const int64_t n_ = opwright_min(block_, C - c);
+                            opwright_f16 diff_src_room_[512];
+                            opwright_f16 * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
+                            opwright_f16 *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                            const int64_t whole_ = n_ / 32 * 32;
+                            const int past_ = 0;
+                            const float same_0_ = total_of_[t_];
+                            opwright_f16 dst_room_[512];
+                            const opwright_f16 *restrict dst_row_ = opwright_row_f16(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                            opwright_f16 diff_dst_room_[512];
+                            const opwright_f16 *restrict diff_dst_row_ = opwright_row_f16(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                float wide_0_[32];
+                                opwright_from_line_f16(dst_row_ + i_, wide_0_);
+                                float wide_1_[32];
+                                opwright_from_line_f16(diff_dst_row_ + i_, wide_1_);
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                    wide_[j_] = wide_0_[j_] * (wide_1_[j_] - same_0_);
+                                }
+                                opwright_put_line_f16(diff_src_row_ + i_, wide_, past_);
+                            }
+                            if (whole_ < n_) {
+                                float wide_0_[32];
+                                opwright_from_end_f16(dst_row_ + whole_, n_ - whole_, wide_0_);
+                                float wide_1_[32];
+                                opwright_from_end_f16(diff_dst_row_ + whole_, n_ - whole_, wide_1_);
+                                float wide_[32];
+                                for (int64_t j_ = 0; j_ < opwright_padded(n_ - whole_); ++j_) {
+                                    wide_[j_] = wide_0_[j_] * (wide_1_[j_] - same_0_);
+                                }
+                                opwright_to_row_f16(wide_, diff_src_row_ + whole_, n_ - whole_);
+                            }
+                            opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                         }
-                        opwright_to_row_f16(wide_, diff_src_row_ + whole_, n_ - whole_);
                     }
-                    opwright_put_f16(diff_src_row_, diff_src_first_, diff_src_C, n_);
                 }
             }
         }

@@ -726,16 +726,38 @@ static void soft_max_f32_0_o(void *context_, int64_t part_)
                 shared_1_ = opwright_log_f32(total);
             }
             if (!stats_absent_) {
-                for (int64_t o = 0; o < 1; o += block_) {
-                    const int64_t n_ = opwright_min(block_, 1 - o);
-                    float stats_room_[512];
-                    float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
-                    float *restrict stats_row_ = stats_One == 1 ? stats_first_ : stats_room_;
-                    const float same_0_ = base + shared_1_;
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        stats_row_[i_] = same_0_;
+                {
+                    const int vectors_ = OPWRIGHT_EACH > 1 && stats_One == 1;
+                    if (vectors_) {
+                        {
+                            const int64_t o = 0;
+                            const int64_t n_ = 1;
+                            float * stats_row_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
+                            const float same_0_ = base + shared_1_;
+                            {
+                                const int64_t whole_ = n_ / 32 * 32;
+                                for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                    opwright_put_lanes_f32(stats_row_ + i_, opwright_lanes_of_f32(same_0_), 32);
+                                }
+                                if (whole_ < n_) {
+                                    opwright_put_lanes_f32(stats_row_ + whole_, opwright_lanes_of_f32(same_0_), n_ - whole_);
+                                }
+                            }
+                        }
                     }
-                    opwright_put_f32(stats_row_, stats_first_, stats_One, n_);
+                    if (!vectors_) {
+                        for (int64_t o = 0; o < 1; o += block_) {
+                            const int64_t n_ = opwright_min(block_, 1 - o);
+                            float stats_room_[512];
+                            float * stats_first_ = stats + (stats_B_b_at_ + b * stats_B_step_ + o * stats_One + stats_A_a_at_ + a * stats_A_step_);
+                            float *restrict stats_row_ = stats_One == 1 ? stats_first_ : stats_room_;
+                            const float same_0_ = base + shared_1_;
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                stats_row_[i_] = same_0_;
+                            }
+                            opwright_put_f32(stats_row_, stats_first_, stats_One, n_);
+                        }
+                    }
                 }
             }
             a += 1;

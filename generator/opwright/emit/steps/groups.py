@@ -34,7 +34,7 @@ from ..nodes import (
     Unary,
     both,
 )
-from . import short_rows
+from . import in_registers, short_rows
 from .elements import Elements
 from .values import OF_ROWS
 
@@ -50,6 +50,7 @@ TOGETHER = 4  # rows that running sums take at once: of 1024 x 1000 f64 0.4 of t
 FUNCTIONS = {f"opwright_{name}_row_{t}" for name in OF_ROWS for t in ("f32", "f64")}
 # Cells of rows, each step of which is left before a function and after it; of those that end within a vector.
 SHORT, BROKEN, VECTOR = map(nodes.integer, (32, 64, 16))
+BRIEF = Name("OPWRIGHT_BRIEF")  # cells of rows that are one run rather than vectors (c/rows.h)
 TASK, GROUP, COUNT = Name("t_"), Name("group_"), Name("tasks_")
 ONE_ROW, N = Name("one_row_"), Name("n_")
 
@@ -116,7 +117,8 @@ def in_groups(found: Grouped, first: Expr, end: Expr) -> list[Stmt]:
         made = _in_two(body, found) or _of_group(step, after, follow, known)
         run = None if follow is None else _in_one_run((step, after), made, found, follow, known)
         fits |= bool(run)
-        loops += run or ([_in_one_row(made[0], found, follow, known), *made[1:]] if follow is not None else made)
+        forms = run or ([_in_one_row(made[0], found, follow, known), *made[1:]] if follow is not None else made)
+        loops += _in_vectors(body, forms, found, bool(run)) if not after else forms
     return [*_before(found, fits), For("task_", first, end, (count, *arrays, *loops), step=GROUP)]
 
 
@@ -279,6 +281,15 @@ def _in_one_run(
         return []
     one = Declare(ONE_ROW.name, short_rows.served(found.length, joined, follow), "int")
     return [Scope((one, If(ONE_ROW, (*run, *after)), If(Unary("!", ONE_ROW), tuple(made))))]
+
+
+def _in_vectors(body: Sequence[Stmt], forms: Sequence[Stmt], found: Grouped, short: bool) -> list[Stmt]:
+    """A step in vectors, where these serve its rows, or in other `forms`, of which one is for `short` rows."""
+    vectors = in_registers.vectors(body, found.length)
+    if vectors is None:
+        return [*forms]
+    tests = [vectors[0], *([Binary(">", found.length, BRIEF)] if short else [])]
+    return [Scope((*in_registers.either(both(tests), [For(TASK.name, ZERO, COUNT, tuple(vectors[1]))], forms),))]
 
 
 def _of_rows(function: str) -> bool:

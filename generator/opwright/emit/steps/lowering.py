@@ -26,6 +26,7 @@ from . import (
     close,
     endings,
     fusion,
+    in_registers,
     joined,
     needs,
     places,
@@ -84,14 +85,12 @@ class Lowering(Tasks):
             if not (self.stretches or self.run_letter(digits)):
                 begins, inner = wholes.inlined(begins, inner)
             shared: list[Stmt] = [*self.filled(digits), *begins]
-            inner = (*self.numbers(), *inner)
+            along = self.lanes is not None and not self.blocked
+            inner = (*self.numbers(), *(in_registers.chosen(inner) if along else inner))
             wanted = nodes.names_of((*shared, *inner))
             loop = self.tasks(total, digits, [*(one for one in task if one.name in wanted), *shared], inner)
-        once = (
-            rearranged.rearranged(self)
-            if self.lanes is not None and all(map(self.unguarded, self.phase.parts))
-            else None
-        )
+        plain = self.lanes is not None and all(map(self.unguarded, self.phase.parts))
+        once = rearranged.rearranged(self) if plain else None
         after = [one for one in self.declared.values() if "block_" in nodes.names(one.value)]
         made = (*after, *self.room_of_tables(), *loop)
         before = [x for n, x in self.declared.items() if x not in after and n not in {"block_"} - nodes.names_of(made)]
