@@ -187,6 +187,8 @@ def prepared(contraction: Contraction, call: Call, given: Container[str], lane: 
         made = call.arrays[access.array].dtype if destination == OUTPUT else call.accumulate
         known = {side: place for side, place in placed.items() if place}
         one = _One(contraction, call, label, destination, made, known)
+        if one.slid and _windows.spread(known, one.extents(), destination == FINISHED):
+            continue
         product = one.window() or (one.stored and (one.byte_window() or one.product())) or None
         if splits(dtypes, label) and (product is not None or not one.stored) and not one.slid:
             product = one.in_parts() or product

@@ -4,7 +4,8 @@ In: a program and the steps of one of its phases, some of which read or write `x
 steps with a letter `c` for the whole axis: sums for each `g` are computed for each `c` first, and then for each `g`;
 values for each `g` are broadcast over `c` before. If the axis is contiguous, lanes can then use all of it, however few
 values `k` has, as with the channels of a group normalisation. Of `beside`: the same for `x[..., g, k]`, where calls
-decide whether rows of `k` follow one another, so that the two axes are one.
+decide whether rows of `k` follow one another, so that the two axes are one; and for windows, `x[..., g + q, k]`, of
+which cell `c + q * K` is then read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 
 from ...language import expr
 from ...language.expr import Binary, Expr, Name, Number, Read
+from ..algebra.slopes import plus, slope, times, without
 from ..program import Array, Axis, Part, Program
 
 FEW = 256  # cells of rows in every call that are too short, or not whole vectors
@@ -60,7 +62,22 @@ def beside(found: Program, parts: Sequence[Part]) -> tuple[Program, str] | None:
         if (one := _of_one_axis(found, parts, pair, names)) is not None:
             made = _with_one(*one)
             return made and (beside(made[0], made[0].parts) or made)
-    return None
+    return _slid(found, parts)
+
+
+def _slid(found: Program, parts: Sequence[Part]) -> tuple[Program, str] | None:
+    """The same of windows whose cells have a last axis of their own, as pixels have channels.
+
+    Means of windows of 3x3 of 8x57x61x24 f32 take 0.25 of their time, bf16 0.25, with padding 0.29 and 0.23, of 33
+    channels 0.63 and 0.59, of 3 0.18 and 0.14 (AMD EPYC, Zen 4, gcc 12.2).
+    """
+    pair = max((part.target.indices for part in parts), key=len)[-2:]
+    names = [index.id for index in pair if isinstance(index, Name)]
+    reads = [read for part in parts for read in (part.target, *part.reads)]
+    if len(names) < 2 or any(len({*names} & expr.names(read)) == 1 for read in reads):
+        return None
+    one = _of_one_axis(found, parts, pair, names)
+    return one and _with_one(*one)
 
 
 def _summed(parts: Sequence[Part], outer: str, inner: str) -> bool:
@@ -113,20 +130,35 @@ def _of_one_axis(
     arrays, made = dict(found.arrays), list(parts)
     for read in dict.fromkeys(read for part in parts for read in (part.target, *part.reads)):
         counted = _counted(found, read, names)
-        if read.indices[-2:] != pair and not counted:
+        shift = Number(0) if counted else _shift(found, read, names)
+        if shift is None:
+            if read.indices[-2:] == pair:
+                return None
             continue
         axes, last = found.arrays[read.tensor].axes, len(read.indices) - 1
         kept = last if counted else last - 1
-        walks = [found.walks(read.tensor, kept + n, one) for n, one in enumerate(pair)] if not counted else names
-        if walks != names:
-            return None
-        axis = dataclasses.replace(whole, name=axes[-1].name)
+        extent = whole.extent if counted else Binary("*", axes[kept].extent, inner.extent)
+        axis = dataclasses.replace(whole, name=axes[-1].name, extent=extent)
         arrays[read.tensor] = dataclasses.replace(found.arrays[read.tensor], axes=(*axes[:kept], axis))
-        cell = Read(read.tensor, (*read.indices[:kept], index), read.column)
+        cell = Read(read.tensor, (*read.indices[:kept], plus(index, times(shift, inner.extent))), read.column)
         made = [part.replaced(read, cell).to(cell if part.target == read else part.target) for part in made]
     cells = [read for part in made for read in (part.target, *part.reads)]
     alike = all(len(read.indices) == len(arrays[read.tensor].axes) for read in cells)
     return (dataclasses.replace(found, arrays=arrays), made, names, index, whole) if alike else None
+
+
+def _shift(found: Program, read: Read, names: Sequence[str]) -> Expr | None:
+    """What is added to the outer letter along the last axis but one, if the inner one walks the last; None if that is
+
+    not all that they do.
+    """
+    (outer, inner), last = names, len(read.indices) - 1
+    if last < 1 or found.walks(read.tensor, last, read.indices[-1]) != inner:
+        return None
+    index, kind = read.indices[-2], found.arrays[read.tensor].axes[-2].kind
+    others = {name for one in read.indices[:-2] for name in expr.names(one)} | {*expr.names(index)} - {outer}
+    plain = kind == "one" and slope(index, outer) == Number(1) and others.isdisjoint(names)
+    return without(index, outer) if plain else None
 
 
 class _Merging:
@@ -182,7 +214,7 @@ class _Merging:
 
     def cell(self, read: Read) -> Read:
         """An element indexed by the letter of the axis instead of the two."""
-        indices = tuple(Name(self.letter) if index == self.index else index for index in read.indices)
+        indices = tuple(expr.replaced(index, self.index, Name(self.letter)) for index in read.indices)
         cell = Read(read.tensor, indices, read.column)
         if self.inner in expr.names(cell) or (len({*indices}) < len(indices) and self.letter in expr.names(cell)):
             raise _Separate

@@ -254,18 +254,21 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
         views = []
         for letter in found.phases[one].lanes:
             own, phase = found.along(one, letter)
+            beside = tuple((one.name, axis) for one in op.tensors for axis in _beside(found, own, one.name))
+            two = bool(beside)  # letters, of which one is made
             walked = dict.fromkeys(
                 (read.tensor, own.program.arrays[read.tensor].axes[number].name)
                 for part in phase.parts
                 if not own.program.arrays[part.target.tensor].seldom
                 for read in (part.target, *part.reads)
                 for number, index in enumerate(read.indices)
-                if read.tensor in tensors and own.program.walks(read.tensor, number, index) == letter
+                if read.tensor in tensors
+                and (
+                    own.program.walks(read.tensor, number, index) == letter or (beside and _slid(read, number, letter))
+                )
             )
             moves = moved(own.program, phase.parts, letter) is not None
             several = len(found.phases[one].parts) > 1  # before letters are joined, which makes more steps of one
-            beside = tuple((one.name, axis) for one in op.tensors for axis in _beside(found, own, one.name))
-            two = bool(beside)  # letters, of which one is made
             terms = sum(len(part.letters) + two for part in phase.parts if letter in part.letters) * several
             slides = _slides_before(found, one)
             far = _set_apart(found, phase, letter) if slides else apart(op, own.program, phase.parts, letter)
@@ -291,6 +294,11 @@ def _beside(found: Staged, own: Staged, name: str) -> tuple[str, ...]:
     """The axes of a tensor that are one with the last in a form of a phase, the innermost first."""
     axes, kept = (one.program.arrays[name].axes if name in one.program.arrays else () for one in (found, own))
     return tuple(axis.name for axis in reversed(axes) if axis.name not in {axis.name for axis in kept})
+
+
+def _slid(read: expr.Read, number: int, letter: str) -> bool:
+    """Whether an index is that of cells of windows along a last axis, which a letter made of two walks."""
+    return number == len(read.indices) - 1 and slopes.slope(read.indices[number], letter) == slopes.ONE
 
 
 def _unwalked(op: Op) -> Iterator[str]:
