@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+from opwright.oracle.run_steps import compute_steps
 from support.draws import FULL, rng
 from support.package import package
 from support.spec_packages import instruction_set, serving
@@ -141,6 +143,30 @@ def test_cells_of_indices_that_need_room_are_copied_without_a_test_of_each(tmp_p
     }.items():
         text = (tmp_path / "room" / "c" / f"{name}_f32.c").read_text(encoding="utf-8")
         assert text.index(f"if (!({holds}))") < text.index(f"if ({holds})") < text.index(call)
+
+
+FAR = """op: FarBorders
+revision: 1
+summary: Borders of CELLS cells that mirror.
+dims: {rows: B, cells: C}
+inputs: [{name: src, dims: {B: B, C: C}}]
+outputs: [{name: dst, dims: {B: B, L: C + 2 * CELLS}}]
+dtypes: [{src: f32, dst: f32, accumulate: f32}]
+semantics:
+  ranges: {b: B, l: C + 2 * CELLS}
+  steps: ["dst[b, l] = src[b, min(max(l - CELLS, CELLS - l), 2 * (C - 1) + CELLS - l)]"]
+"""
+
+
+@pytest.mark.parametrize(("cells", "enough"), [(9, 16), (40, 64), (100, 256), (300, 1024)])
+def test_wide_borders_are_copied_in_pieces_where_axes_have_the_cells(cells: int, enough: int, tmp_path: Path) -> None:
+    library, module = package({"far.yaml": FAR.replace("CELLS", str(cells))}, tmp_path, f"far_{cells}")
+    text = (tmp_path / f"far_{cells}" / "c" / "far_borders_f32.c").read_text(encoding="utf-8")
+    assert text.index(f"if (C >= {enough})") < text.index("opwright_copied_f32")
+    for extent in (1, cells // 2, cells, cells + 1, enough - 1, enough, enough + 1):
+        src = rng("far", cells, extent).normal(size=(3, extent)).astype("f4")
+        expected = compute_steps(library.ops[0], [src], {})["dst"]
+        np.testing.assert_array_equal(module.far_borders(src), expected)
 
 
 def test_cells_are_added_in_pieces_where_an_index_bends_or_goes_around(tmp_path: Path) -> None:

@@ -116,3 +116,19 @@ def test_short_rows_beside_a_row_of_their_task_have_the_values_of_single_rows(tm
                     assert np.array_equal(found, wanted), (kind, cells, tasks, rows)
                     found = made.each_both(x, w, v, threads=threads).astype(np.float64)
                     assert np.array_equal(found, wanted - v.astype(np.float64)), (kind, cells, tasks, rows)
+
+
+@pytest.mark.parametrize("cell", ["u8", "s8", "boolean", "bf16"])
+def test_rows_beside_cells_of_a_narrow_type_are_as_long_as_beside_those_of_their_own(cell: str, tmp_path: Path) -> None:
+    text = SPEC.format(name="Masked", value="x[b, c] * k[b]").replace(
+        "  - {name: w, dims: {X: C}, summary: A row.}\n", ""
+    )
+    begin, end = text.index("dtypes:"), text.index("semantics:")
+    text = f"{text[:begin]}dtypes:\n  - {{x: f32, k: {cell}, y: f32, accumulate: f32}}\n{text[end:]}"
+    _, module = package({"masked.yaml": text}, tmp_path, f"masked_{cell}")
+    (source,) = (tmp_path / f"masked_{cell}" / "c").glob("masked_f32*.c")
+    assert "parts_, OPWRIGHT_FEW)" in source.read_text(encoding="utf-8")
+    random, kind = rng("masked rows", cell), {**KINDS, "u8": np.uint8, "boolean": np.bool_}[cell]
+    for rows, cells in ((1000, 3), (300, 16), (64, 45), (7, 129)):
+        x, k = random.integers(-8, 9, (rows, cells)).astype("f4"), random.integers(0, 2, rows).astype(kind)
+        np.testing.assert_array_equal(module.masked(x, k), x * k.astype("f4")[:, None])

@@ -39,7 +39,7 @@ STEPS = {
     "means": ("t[n, w, c] += x[n, {0}, c]", "y[n, w, c] = t[n, w, c] / 3"),
     "greatest": ("y[n, w, c] max= x[n, {0}, c]",),
     "range": ("p[n, w, c] max= x[n, {0}, c]", "m[n, w, c] min= x[n, {0}, c]", "y[n, w, c] = p[n, w, c] - m[n, w, c]"),
-    "squares": ("y[n, w, c] += x[n, {0}, c] * x[n, {0}, c] * number(q)",),
+    "squares": ("y[n, w, c] += x[n, {0}, c] * x[n, {0}, c]",),
 }
 FILTER = """op: FewChannels
 revision: 1

@@ -24,7 +24,8 @@ from .algebra.poly import ONE, NotPolynomial, Poly, affine, polynomial, rational
 from .algebra.slopes import slope
 
 # The initial value of a cell, by operator.
-FROM = (1, 4, 16)  # extents from which indices may lie inside their axes: of reflections, more than the cells added
+# Extents from which indices may lie inside their axes: of reflections, more than the cells added.
+FROM = (1, 4, 16, 64, 256, 1024, 4096)
 BYTES, TRUTHS = ("s8", "u8"), ("boolean",)
 INITIAL = {"set": 0.0, "sum": 0.0, "product": 1.0, "max": float("-inf"), "min": float("inf")}
 

@@ -74,9 +74,10 @@ def _slid(found: Program, parts: Sequence[Part]) -> tuple[Program, str] | None:
     pair = max((part.target.indices for part in parts), key=len)[-2:]
     names = [index.id for index in pair if isinstance(index, Name)]
     reads = [read for part in parts for read in (part.target, *part.reads)]
-    if len(names) < 2 or any(len({*names} & expr.names(read)) == 1 for read in reads):
+    walked = [read for read in reads if {*names} & expr.names(read)]
+    if len(names) < 2 or any(not {*names} <= expr.names(read) for read in walked):
         return None
-    one = _of_one_axis(found, parts, pair, names)
+    one = _of_one_axis(found, parts, pair, names) if any(read.indices[-2:] != pair for read in walked) else None
     return one and _with_one(*one)
 
 
