@@ -121,14 +121,14 @@ def _of_one_axis(
 ) -> tuple[Program, list[Part], Sequence[str], Expr, Axis] | None:
     """The program and the steps with one axis in place of two, the letters, and the index and extent of that axis; None
 
-    if the letters do not walk whole axes.
+    if the letters do not walk whole axes, or if cells are made of others of their row, as of running products.
     """
     outer, inner = (found.letters.get(name) for name in names)
     if outer is None or inner is None or {outer.kind, inner.kind} != {"one"}:
         return None
     index = Binary("+", Binary("*", pair[0], inner.extent), pair[1])
     whole = Axis("", Binary("*", outer.extent, inner.extent), "one")
-    arrays, made = dict(found.arrays), list(parts)
+    arrays, made, written = dict(found.arrays), list(parts), {part.target.tensor for part in parts}
     for read in dict.fromkeys(read for part in parts for read in (part.target, *part.reads)):
         counted = _counted(found, read, names)
         shift = Number(0) if counted else _shift(found, read, names)
@@ -136,6 +136,8 @@ def _of_one_axis(
             if read.indices[-2:] == pair:
                 return None
             continue
+        if shift != Number(0) and read.tensor in written:
+            return None
         axes, last = found.arrays[read.tensor].axes, len(read.indices) - 1
         kept = last if counted else last - 1
         extent = whole.extent if counted else Binary("*", axes[kept].extent, inner.extent)
