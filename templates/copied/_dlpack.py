@@ -93,17 +93,19 @@ def read(value: Any) -> np.ndarray[Any, Any]:
     """The array behind `value.__dlpack__()`, without a copy; read-only where the producer says so.
 
     PyTorch's own capsules save the checks of `Tensor.__dlpack__`; NumPy's reader takes bfloat16 as whole numbers.
+    What is derived from its tensors may mean more than its memory says, and hands itself over.
     """
     torch: Any = sys.modules.get("torch")
     with suppress(Exception):  # of whatever kind: most often a dtype
-        if torch is not None and isinstance(value, torch.Tensor) and value.data_ptr() >= _FIRST_PAGE:
+        own = torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter)
+        if own and value.data_ptr() >= _FIRST_PAGE:
             whole = value.view(torch.int16) if value.dtype is torch.bfloat16 else value
-            array = np.from_dlpack(_Handed(torch._C._to_dlpack_versioned(whole)))
+            array = np.from_dlpack(Handed(torch._C._to_dlpack_versioned(whole)))
             return array if whole is value else array.view(ml_dtypes.bfloat16)
     return _read(value)
 
 
-class _Handed:
+class Handed:
     """A capsule as an object that hands it over; the device stands in the capsule, too, where NumPy looks."""
 
     __slots__ = ("capsule",)

@@ -375,3 +375,14 @@ def test_read_only_arrays_have_pointers_for_reading_only(dtype):
     assert _arrays.pointer(cffi.FFI(), ctype, array, False)
     with pytest.raises((ValueError, BufferError)):
         _arrays.pointer(cffi.FFI(), ctype, array, True)
+
+
+@needs_torch
+def test_what_is_derived_from_a_tensor_hands_itself_over():
+    class Doubled(torch.Tensor):
+        def __dlpack__(self, **given):
+            return (torch.Tensor.as_subclass(self, torch.Tensor) * 2).__dlpack__(**given)
+
+    tensor = torch.arange(6, dtype=torch.float32)
+    assert _arrays.to_array("x", tensor.as_subclass(Doubled)).tolist() == [0, 2, 4, 6, 8, 10]
+    assert _arrays.to_array("x", torch.nn.Parameter(tensor, requires_grad=False)).tolist() == [0, 1, 2, 3, 4, 5]

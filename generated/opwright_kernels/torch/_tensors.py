@@ -15,6 +15,7 @@ import torch
 import torch.utils.dlpack
 
 from .._arrays import Array
+from .._dlpack import Handed
 from .._dtypes import BITS, DTYPES
 from .._errors import Refusal
 from .._operation import Operation
@@ -38,21 +39,6 @@ _DLPACK: Any = torch.utils.dlpack  # its stub exports nothing
 _VIEW: Callable[[torch.Tensor], Array] = torch.Tensor.numpy
 
 
-class _Handed:
-    """Memory as DLPack hands it over."""
-
-    __slots__ = ("capsule",)
-
-    def __init__(self, capsule: Any) -> None:
-        self.capsule = capsule
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self.capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
-
-
 def _read(tensor: torch.Tensor) -> Array:
     """The memory of a parameter, or of a view that may be of one.
 
@@ -60,7 +46,7 @@ def _read(tensor: torch.Tensor) -> Array:
     """
     if tensor.is_neg() or tensor.is_conj() or tensor.device.type != "cpu":
         raise TypeError(tensor.device)
-    return np.from_dlpack(_Handed(_DLPACK.to_dlpack(tensor)))
+    return np.from_dlpack(Handed(_DLPACK.to_dlpack(tensor)))
 
 
 def _written(tensor: torch.Tensor) -> Array:
