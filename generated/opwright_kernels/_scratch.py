@@ -41,6 +41,11 @@ def memory(size: int) -> Any:
     return reserved
 
 
+def address(size: int) -> int:
+    """Where `memory` is, of a size that a thread keeps."""
+    return int(_ffi.cast("uintptr_t", memory(size)))
+
+
 def _aligned(size: int) -> Any:
     raw = np.empty(size + ALIGNMENT - 1, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT

@@ -100,6 +100,7 @@ class StepPlan:
     blocks: _phase_blocks.Blocked | None  # of phases that go by blocks
     orders: tuple[tuple[str, str], ...]  # of the pairs of several factors, in words
     keeps: tuple[Any, ...]  # what other pointers lead to
+    told: list[int] = member(default_factory=list)  # when calls.c was told of it
 
     @cached_property
     def quick(self) -> Quick:

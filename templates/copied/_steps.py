@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import _isa, _list_calls, _remember, _specialize
+from . import _compiled_calls, _isa, _list_calls, _remember, _specialize
 from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array, turned
 from ._axes import DTYPE_OF
 from ._description import InputInfo
@@ -61,7 +61,9 @@ class StepOperation(StepKernels):
                     key = self.key_of_plan(inputs, _remember.frozen(attributes), out)
                     plan = CALLS.get(key)
                 result = None if plan is None else plan.quick(inputs, out, threads)
-                if result is None:  # of views; a KeyError for a call unlike all before
+                if result is not None:
+                    _compiled_calls.answered(self, plan, key, inputs)
+                else:  # of views; a KeyError for a call unlike all before
                     result = CALLS[key, _strides(inputs), _strides(_targets(out))](inputs, out, threads)
                 if result is not None:
                     return result

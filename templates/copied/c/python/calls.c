@@ -1,0 +1,423 @@
+// Calls of an operation of steps like one before, from their arguments to the kernel without a line of Python.
+//
+// In: what Python found out about calls: types and shapes of their arrays, attributes, and all that the kernel gets. Out:
+// an object for the place of the operation's function `call`. A call that is like one of these, with arrays of NumPy that
+// have no gaps, gets memory for its results and runs the same kernel; every other one, and every refusal, is Python's.
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <numpy/arrayobject.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { MAX_RECORDS = 32, MAX_ARGUMENTS = 24, TAIL = 5 };  // of an operation; of a kernel; of these behind the arrays
+
+typedef struct {
+    PyArray_Descr *dtype;  // NULL: the call leaves it out
+    int rank;
+    npy_intp extents[NPY_MAXDIMS];
+    npy_intp bytes;
+    uintptr_t absent;  // what stands for it then
+    int returned, in_place;
+    int streamed;  // an output for which Python finds memory
+} Array;
+
+typedef struct {
+    Py_ssize_t users;
+    PyObject *plan, *attributes, *crew;  // crew: from `threads`, the team and the bytes of memory
+    Py_ssize_t inputs, lists, outputs, results;
+    Array *arrays;  // inputs, then outputs
+    uintptr_t *list, kernel, sizes;
+    int64_t phases, bytes;  // bytes: of memory for one thread
+    int serial, stated;     // serial: a call that says nothing of threads has one; stated: its `out` states a type
+} Record;
+
+typedef struct {
+    PyObject *general, *memory;
+    Py_ssize_t count;
+    Record *records[MAX_RECORDS];
+} Calls;
+
+static void release(Record *record)
+{
+    if (--record->users) {
+        return;
+    }
+    for (Py_ssize_t n = 0; n < record->inputs + record->outputs; ++n) {
+        Py_XDECREF((PyObject *)record->arrays[n].dtype);
+    }
+    Py_XDECREF(record->plan);
+    Py_XDECREF(record->attributes);
+    Py_XDECREF(record->crew);
+    PyMem_Free(record->arrays);
+    PyMem_Free(record->list);
+    PyMem_Free(record);
+}
+
+static void forget_all(Calls *calls)
+{
+    const Py_ssize_t count = calls->count;
+    calls->count = 0;
+    for (Py_ssize_t n = 0; n < count; ++n) {
+        release(calls->records[n]);
+    }
+}
+
+// Whether an attribute is the one that is known, of the same type and, of floating-point numbers, of the same bits.
+static int is_same(PyObject *given, PyObject *known)
+{
+    PyTypeObject *const type = Py_TYPE(known);
+    if (Py_TYPE(given) != type) {
+        return 0;
+    }
+    if (type == &PyList_Type || type == &PyTuple_Type) {
+        const Py_ssize_t count = PySequence_Fast_GET_SIZE(known);
+        if (PySequence_Fast_GET_SIZE(given) != count) {
+            return 0;
+        }
+        for (Py_ssize_t n = 0; n < count; ++n) {
+            if (!is_same(PySequence_Fast_GET_ITEM(given, n), PySequence_Fast_GET_ITEM(known, n))) {
+                return 0;
+            }
+        }
+        return 1;
+    }
+    if (type == &PyFloat_Type) {
+        const double a = PyFloat_AS_DOUBLE(given), b = PyFloat_AS_DOUBLE(known);
+        return memcmp(&a, &b, sizeof a) == 0;
+    }
+    if (given == known) {
+        return 1;
+    }
+    return (type == &PyLong_Type || type == &PyUnicode_Type) && PyObject_RichCompareBool(given, known, Py_EQ) == 1;
+}
+
+static int is_alike(PyObject *given, const Array *known, int flags)
+{
+    if (!PyArray_CheckExact(given)) {
+        return 0;
+    }
+    PyArrayObject *const array = (PyArrayObject *)given;
+    return PyArray_DESCR(array) == known->dtype && PyArray_NDIM(array) == known->rank &&
+           memcmp(PyArray_DIMS(array), known->extents, (size_t)known->rank * sizeof *known->extents) == 0 &&
+           (PyArray_FLAGS(array) & flags) == flags;
+}
+
+static int is_known(const Record *record, PyObject *inputs, PyObject *attributes)
+{
+    if (PyTuple_GET_SIZE(inputs) != record->inputs) {
+        return 0;
+    }
+    for (Py_ssize_t n = 0; n < record->inputs; ++n) {
+        PyObject *const given = PyTuple_GET_ITEM(inputs, n);
+        const Array *const known = &record->arrays[n];
+        if (known->dtype ? !is_alike(given, known, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED) : given != Py_None) {
+            return 0;
+        }
+    }
+    return attributes == record->attributes || is_same(attributes, record->attributes);
+}
+
+// The array that a call gives for a result, a new reference; NULL where it gives none.
+static PyObject *target_of(PyObject *out, Py_ssize_t results, Py_ssize_t place)
+{
+    PyObject *target = out;
+    if (PyTuple_CheckExact(out) || PyList_CheckExact(out)) {
+        target = PySequence_Fast_GET_SIZE(out) == results ? PySequence_Fast_GET_ITEM(out, place) : out;
+    }
+    return target == Py_None ? NULL : Py_NewRef(target);
+}
+
+static int is_apart(uintptr_t a, npy_intp a_bytes, uintptr_t b, npy_intp b_bytes)
+{
+    return a >= b + (uintptr_t)b_bytes || b >= a + (uintptr_t)a_bytes;
+}
+
+// Pointers and numbers of 64 bits are passed alike, so that the number of arguments is all that matters.
+static void call_kernel(uintptr_t kernel, const uintptr_t *a, Py_ssize_t count)
+{
+#define W uintptr_t
+#define W6 W, W, W, W, W, W
+#define A2(n) a[n], a[n + 1]
+#define A6(n) A2(n), A2(n + 2), A2(n + 4)
+    switch (count) {
+    case 6: ((void (*)(W6))kernel)(A6(0)); break;
+    case 7: ((void (*)(W6, W))kernel)(A6(0), a[6]); break;
+    case 8: ((void (*)(W6, W, W))kernel)(A6(0), A2(6)); break;
+    case 9: ((void (*)(W6, W, W, W))kernel)(A6(0), A2(6), a[8]); break;
+    case 10: ((void (*)(W6, W, W, W, W))kernel)(A6(0), A2(6), A2(8)); break;
+    case 11: ((void (*)(W6, W, W, W, W, W))kernel)(A6(0), A2(6), A2(8), a[10]); break;
+    case 12: ((void (*)(W6, W6))kernel)(A6(0), A6(6)); break;
+    case 13: ((void (*)(W6, W6, W))kernel)(A6(0), A6(6), a[12]); break;
+    case 14: ((void (*)(W6, W6, W, W))kernel)(A6(0), A6(6), A2(12)); break;
+    case 15: ((void (*)(W6, W6, W, W, W))kernel)(A6(0), A6(6), A2(12), a[14]); break;
+    case 16: ((void (*)(W6, W6, W, W, W, W))kernel)(A6(0), A6(6), A2(12), A2(14)); break;
+    case 17: ((void (*)(W6, W6, W, W, W, W, W))kernel)(A6(0), A6(6), A2(12), A2(14), a[16]); break;
+    case 18: ((void (*)(W6, W6, W6))kernel)(A6(0), A6(6), A6(12)); break;
+    case 19: ((void (*)(W6, W6, W6, W))kernel)(A6(0), A6(6), A6(12), a[18]); break;
+    case 20: ((void (*)(W6, W6, W6, W, W))kernel)(A6(0), A6(6), A6(12), A2(18)); break;
+    case 21: ((void (*)(W6, W6, W6, W, W, W))kernel)(A6(0), A6(6), A6(12), A2(18), a[20]); break;
+    case 22: ((void (*)(W6, W6, W6, W, W, W, W))kernel)(A6(0), A6(6), A6(12), A2(18), A2(20)); break;
+    case 23: ((void (*)(W6, W6, W6, W, W, W, W, W))kernel)(A6(0), A6(6), A6(12), A2(18), A2(20), a[22]); break;
+    case 24: ((void (*)(W6, W6, W6, W6))kernel)(A6(0), A6(6), A6(12), A6(18)); break;
+    default: break;
+    }
+#undef W
+#undef W6
+#undef A2
+#undef A6
+}
+
+// Asks Python for the team and the memory of a call. False with nothing raised where it does not say.
+static int asked(const Calls *calls, const Record *record, PyObject *threads, uintptr_t *team, uintptr_t *memory)
+{
+    long long bytes = record->bytes, found = 0;
+    const int alone = threads == Py_None ? record->serial : PyLong_CheckExact(threads) && PyLong_AsLong(threads) == 1;
+    *team = *memory = 0;
+    if (!alone) {
+        PyObject *const crew = PyErr_Occurred() ? NULL : PyObject_CallOneArg(record->crew, threads);
+        const int good = crew && PyTuple_CheckExact(crew) && PyArg_ParseTuple(crew, "LL", &found, &bytes);
+        Py_XDECREF(crew);
+        if (!good) {
+            PyErr_Clear();
+            return 0;
+        }
+        *team = (uintptr_t)found;
+    }
+    if (bytes) {
+        PyObject *const size = PyLong_FromLongLong(bytes);
+        PyObject *const at = size ? PyObject_CallOneArg(calls->memory, size) : NULL;
+        *memory = at ? (uintptr_t)PyLong_AsUnsignedLongLong(at) : 0;
+        Py_XDECREF(size);
+        Py_XDECREF(at);
+        if (PyErr_Occurred() || !*memory) {
+            PyErr_Clear();
+            return 0;
+        }
+    }
+    return 1;
+}
+
+// The results of a call that is known; NULL with nothing raised where it is Python's after all.
+static PyObject *computed(const Calls *calls, const Record *record, PyObject *inputs, PyObject *out, PyObject *threads)
+{
+    uintptr_t arguments[MAX_ARGUMENTS];
+    PyObject *made[MAX_ARGUMENTS] = {NULL};  // by output
+    int given[MAX_ARGUMENTS] = {0};
+    PyObject *results = NULL;
+    Py_ssize_t n = 0, place = 0;
+    for (; n < record->inputs; ++n) {
+        const Array *const known = &record->arrays[n];
+        PyArrayObject *const array = (PyArrayObject *)PyTuple_GET_ITEM(inputs, n);
+        arguments[n] = known->dtype ? (uintptr_t)PyArray_DATA(array) : known->absent;
+    }
+    for (Py_ssize_t k = 0; k < record->lists; ++k) {
+        arguments[n++] = record->list[k];
+    }
+    const Py_ssize_t first = n;
+    for (Py_ssize_t k = 0; k < record->outputs; ++k, ++n) {
+        const Array *const known = &record->arrays[record->inputs + k];
+        if (known->returned && out != Py_None) {
+            made[k] = target_of(out, record->results, place++);
+        }
+        given[k] = made[k] != NULL;
+        if (!made[k] && !known->streamed) {
+            npy_intp extents[NPY_MAXDIMS];
+            memcpy(extents, known->extents, sizeof *extents * (size_t)known->rank);
+            Py_INCREF(known->dtype);
+            made[k] = PyArray_NewFromDescr(&PyArray_Type, known->dtype, known->rank, extents, NULL, NULL, 0, NULL);
+        }
+        if (!made[k] || !is_alike(made[k], known, NPY_ARRAY_CARRAY)) {
+            goto end;
+        }
+        arguments[n] = (uintptr_t)PyArray_DATA((PyArrayObject *)made[k]);
+    }
+    for (Py_ssize_t k = 0; k < record->outputs; ++k) {  // the caller's share no memory with what is read, or each other
+        const npy_intp bytes = record->arrays[record->inputs + k].bytes;
+        for (Py_ssize_t other = 0; given[k] && other < record->inputs + k; ++other) {
+            const Array *const known = &record->arrays[other];
+            const int is_input = other < record->inputs;
+            if (is_input ? !known->dtype : !given[other - record->inputs]) {
+                continue;
+            }
+            const uintptr_t at = is_input ? arguments[other] : arguments[first + other - record->inputs];
+            const int is_itself = is_input && known->in_place && PyTuple_GET_ITEM(inputs, other) == made[k];
+            if (!is_itself && !is_apart(at, known->bytes, arguments[first + k], bytes)) {
+                goto end;
+            }
+        }
+    }
+    uintptr_t team, memory;
+    if (!asked(calls, record, threads, &team, &memory)) {
+        goto end;
+    }
+    arguments[n++] = record->sizes;
+    arguments[n++] = 0;
+    arguments[n++] = (uintptr_t)record->phases;
+    arguments[n++] = team;
+    arguments[n++] = memory;
+    const uintptr_t kernel = record->kernel;
+    Py_BEGIN_ALLOW_THREADS
+    call_kernel(kernel, arguments, n);
+    Py_END_ALLOW_THREADS
+    if (record->results > 1) {
+        results = PyTuple_New(record->results);
+    }
+    place = 0;
+    for (Py_ssize_t k = 0; k < record->outputs; ++k) {
+        if (record->arrays[record->inputs + k].returned && (record->results == 1 || results)) {
+            if (record->results == 1) {
+                results = made[k];
+            } else {
+                PyTuple_SET_ITEM(results, place++, made[k]);
+            }
+            made[k] = NULL;
+        }
+    }
+end:
+    for (Py_ssize_t k = 0; k < record->outputs; ++k) {
+        Py_XDECREF(made[k]);
+    }
+    if (!results) {
+        PyErr_Clear();
+    }
+    return results;
+}
+
+// inputs, attributes, out, threads, specialize
+static PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    Calls *const calls = PyCapsule_GetPointer(self, NULL);
+    if (count == 5 && given[4] == Py_None && PyTuple_CheckExact(given[0]) && PyTuple_CheckExact(given[1])) {
+        for (Py_ssize_t n = 0; n < calls->count; ++n) {
+            Record *const record = calls->records[n];
+            if (is_known(record, given[0], given[1])) {
+                if (record->stated && given[2] != Py_None) {
+                    break;
+                }
+                ++record->users;
+                PyObject *const results = computed(calls, record, given[0], given[2], given[3]);
+                release(record);
+                if (results) {
+                    return results;
+                }
+                break;
+            }
+        }
+    }
+    return PyObject_Vectorcall(calls->general, given, (size_t)count, NULL);
+}
+
+static int read_array(PyObject *words, Array *array)  // dtype, shape, bytes, absent, returned, in_place, streamed
+{
+    PyObject *dtype, *shape;
+    unsigned long long absent;
+    long long bytes;
+    if (!PyArg_ParseTuple(
+            words, "OO!LKppp", &dtype, &PyTuple_Type, &shape, &bytes, &absent, &array->returned, &array->in_place,
+            &array->streamed)) {
+        return 0;
+    }
+    array->bytes = (npy_intp)bytes;
+    array->absent = (uintptr_t)absent;
+    if (dtype == Py_None) {
+        return 1;
+    }
+    if (!PyArray_DescrCheck(dtype) || PyTuple_GET_SIZE(shape) > NPY_MAXDIMS) {
+        PyErr_SetString(PyExc_ValueError, "no dtype, or too many axes");
+        return 0;
+    }
+    array->rank = (int)PyTuple_GET_SIZE(shape);
+    for (int n = 0; n < array->rank; ++n) {
+        array->extents[n] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, n));
+    }
+    array->dtype = (PyArray_Descr *)Py_NewRef(dtype);
+    return !PyErr_Occurred();
+}
+
+// plan, attributes, crew, inputs, lists, outputs, kernel, sizes, phases, bytes, serial, stated
+static PyObject *tell(PyObject *self, PyObject *words)
+{
+    Calls *const calls = PyCapsule_GetPointer(self, NULL);
+    PyObject *plan, *attributes, *crew, *inputs, *lists, *outputs;
+    unsigned long long kernel, sizes;
+    long long phases, bytes;
+    int serial, stated;
+    if (!PyArg_ParseTuple(
+            words, "OO!OO!O!O!KKLLpp", &plan, &PyTuple_Type, &attributes, &crew, &PyTuple_Type, &inputs, &PyTuple_Type,
+            &lists, &PyTuple_Type, &outputs, &kernel, &sizes, &phases, &bytes, &serial, &stated)) {
+        return NULL;
+    }
+    const Py_ssize_t in = PyTuple_GET_SIZE(inputs), few = PyTuple_GET_SIZE(lists), made = PyTuple_GET_SIZE(outputs);
+    if (in + few + made + TAIL > MAX_ARGUMENTS) {
+        Py_RETURN_FALSE;
+    }
+    Record *const record = PyMem_Calloc(1, sizeof *record);
+    Array *const arrays = PyMem_Calloc((size_t)(in + made), sizeof *arrays);
+    uintptr_t *const list = PyMem_Calloc((size_t)few + 1, sizeof *list);
+    if (!record || !arrays || !list) {
+        PyMem_Free(record);
+        PyMem_Free(arrays);
+        PyMem_Free(list);
+        return PyErr_NoMemory();
+    }
+    *record = (Record){
+        .users = 1, .plan = Py_NewRef(plan), .attributes = Py_NewRef(attributes), .crew = Py_NewRef(crew),
+        .inputs = in, .lists = few, .outputs = made, .arrays = arrays, .list = list, .kernel = (uintptr_t)kernel,
+        .sizes = (uintptr_t)sizes, .phases = phases, .bytes = bytes, .serial = serial, .stated = stated,
+    };
+    for (Py_ssize_t n = 0; n < in + made; ++n) {
+        if (!read_array(n < in ? PyTuple_GET_ITEM(inputs, n) : PyTuple_GET_ITEM(outputs, n - in), &arrays[n])) {
+            release(record);
+            return NULL;
+        }
+        record->results += n >= in && arrays[n].returned;
+    }
+    for (Py_ssize_t n = 0; n < few; ++n) {
+        list[n] = (uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(lists, n));
+    }
+    if (PyErr_Occurred()) {
+        release(record);
+        return NULL;
+    }
+    if (calls->count == MAX_RECORDS) {
+        forget_all(calls);
+    }
+    calls->records[calls->count++] = record;
+    Py_RETURN_TRUE;
+}
+
+static PyObject *forget(PyObject *self, PyObject *nothing)
+{
+    (void)nothing;
+    forget_all(PyCapsule_GetPointer(self, NULL));
+    Py_RETURN_NONE;
+}
+
+// For the function that computes calls in general and the one that finds memory: `call`, `tell` and `forget`.
+// They live as long as the process, as operations do.
+PyObject *opwright_calls_new(PyObject *general, PyObject *memory)
+{
+    static PyMethodDef methods[] = {
+        {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL},
+        {"tell", tell, METH_VARARGS, NULL},
+        {"forget", forget, METH_NOARGS, NULL},
+    };
+    if (!PyArray_API && _import_array() < 0) {
+        return NULL;
+    }
+    Calls *const calls = PyMem_Calloc(1, sizeof *calls);
+    PyObject *const self = calls ? PyCapsule_New(calls, NULL, NULL) : PyErr_NoMemory();
+    if (!self) {
+        PyMem_Free(calls);
+        return NULL;
+    }
+    calls->general = Py_NewRef(general);
+    calls->memory = Py_NewRef(memory);
+    PyObject *const made = Py_BuildValue(
+        "NNN", PyCFunction_New(&methods[0], self), PyCFunction_New(&methods[1], self),
+        PyCFunction_New(&methods[2], self));
+    Py_DECREF(self);
+    return made;
+}

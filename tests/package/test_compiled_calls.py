@@ -1,0 +1,322 @@
+"""Calls of steps without Python: what they give, what they leave to Python, and what they never touch.
+
+Each judge compares a call with the same call through Python alone: bytes of the results, whose arrays they are, and the
+words of refusals.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import opwright_kernels as ok
+import pytest
+from opwright_kernels import _compiled_calls, _operation, _scratch
+from opwright_kernels._steps import StepOperation
+
+F32, BF16 = np.float32, ml_dtypes.bfloat16
+Call = tuple[str, tuple[Any, ...], dict[str, Any]]
+ROWS = {"keep_stats": True}
+COMPILED = """
+import numpy, opwright_kernels as ok
+from opwright_kernels import _compiled_calls
+row = numpy.arange(5, dtype=numpy.float32)
+for _ in range({calls}):
+    ok.relu(row)
+print(_compiled_calls.state)
+"""
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Calls answered a second time are told of."""
+    if _compiled_calls._new is None:
+        _compiled_calls.start()
+    if _compiled_calls._new is None:
+        pytest.skip(_compiled_calls.state)
+    yield
+    _operation.forget()
+
+
+def drawn(draw: random.Random) -> Call:
+    """A legal call of an operation, with arrays of some extents."""
+    extents = tuple(draw.choice((1, 2, 3, 7, 16, 33)) for _ in range(draw.randint(1, 3)))
+    dtype = draw.choice((F32, BF16))
+    numbers = np.random.default_rng(draw.getrandbits(32))
+
+    def array(*shape: int, kind: Any = dtype) -> np.ndarray[Any, Any]:
+        return numbers.integers(-3, 4, shape).astype(kind)
+
+    last = extents[-1]
+    calls: list[Call] = [
+        ("relu", (array(*extents),), {}),
+        ("gelu", (array(*extents),), {"mode": draw.choice(("gelu_erf", "gelu_tanh"))}),
+        ("power", (array(*extents),), {"beta": draw.choice((2.0, -1.0, 0.0, -0.0))}),
+        ("add", (array(*extents), array(last)), {}),
+        ("multiply", (array(*extents), array(*extents)), {}),
+        ("select", (array(*extents, kind=bool), array(*extents), array(last)), {}),
+        ("mat_mul", (array(4, last), array(last, 3), draw.choice((None, array(3)))), {}),
+        ("soft_max", (array(*extents),), {"axis": draw.choice((-1, 0))}),
+        ("reduce_sum", (array(*extents),), {"axes": draw.choice(([0], (-1,), [])), "keep_dims": draw.random() < 0.5}),
+        ("layer_norm", (array(4, last), array(last, kind=F32), array(last, kind=F32)), ROWS),
+        ("type_cast", (array(*extents, kind=F32),), {"dtype": draw.choice(("bf16", "f16"))}),
+    ]
+    return draw.choice(calls)
+
+
+def varied(draw: random.Random, call: Call, made: Any) -> Callable[[], Call]:
+    """What makes a call that differs from another one in a thing or none, in memory of its own; many are refused."""
+    name, inputs, options = call
+    at, kind = draw.randrange(len(inputs)), draw.choice((F32, BF16, np.float64, np.int32))
+    results = made if isinstance(made, tuple) else (made,)
+    first = results[0]
+    others = (None, True, 1, 1.0, "bf16", [0], (0,), [True], np.int64(0), b"", -0.0, 10**30, float("nan"))
+    threads = draw.choice((1, 2, 0, True, 10**30, "2", np.int64(1)))
+    changed = {**options, draw.choice(sorted(options)) if options else "threads": draw.choice(others)}
+    special = draw.choice((None, False, True, 3))
+
+    def own() -> tuple[Any, ...]:
+        return tuple(None if one is None else one.copy() for one in inputs)
+
+    def replaced(change: Callable[[Any], Any]) -> Call:
+        whole = own()
+        return name, (*whole[:at], change(whole[at]), *whole[at + 1 :]), options
+
+    def to(out: Any) -> Call:
+        return name, own(), {**options, "out": out}
+
+    def filled() -> tuple[Any, ...]:
+        return tuple(np.full_like(one, 5) for one in results)
+
+    def read_only() -> Any:
+        array = np.zeros_like(first)
+        array.flags.writeable = False
+        return array
+
+    def shifted() -> Any:
+        return np.zeros(first.nbytes + 8, np.uint8)[1 : 1 + first.nbytes].view(first.dtype).reshape(first.shape)
+
+    def in_place() -> Call:
+        whole = own()
+        return name, whole, {**options, "out": whole[at]}
+
+    def beside() -> Call:
+        """An output that begins within an input, or is a view of all of it."""
+        memory = np.zeros(2 * first.nbytes + 64, np.uint8)
+        given = memory[: first.nbytes].view(first.dtype).reshape(first.shape)
+        begin = 0 if kind is F32 else first.dtype.itemsize if kind is BF16 else first.nbytes
+        out = memory[begin : begin + first.nbytes].view(first.dtype).reshape(first.shape)
+        return (
+            name,
+            tuple(given if one is not None and one.shape == first.shape else one for one in own()),
+            {
+                **options,
+                "out": out,
+            },
+        )
+
+    choices: list[Callable[[], Call]] = [
+        lambda: (name, own(), options),
+        lambda: to(filled() if len(results) > 1 else filled()[0]),
+        lambda: to(list(filled())),
+        lambda: to((None, *filled()[1:])),
+        lambda: to(filled() * 2),
+        lambda: to(read_only()),
+        lambda: to(np.zeros((*first.shape, 2), first.dtype)[..., 0]),
+        lambda: to(shifted()),
+        lambda: to(first.astype(np.float64)),
+        in_place,
+        beside,
+        lambda: (name, own(), {**options, "threads": threads}),
+        lambda: (name, own(), {**options, "specialize": special}),
+        lambda: (name, own(), changed),
+    ]
+    if inputs[at] is not None:
+        choices += [
+            lambda: replaced(lambda one: np.repeat(one, 2, axis=-1)[..., ::2]),
+            lambda: replaced(np.asfortranarray),
+            lambda: replaced(lambda one: one.astype(kind)),
+            lambda: replaced(lambda one: one[:0]),
+            lambda: replaced(lambda one: one[:1]),
+            lambda: replaced(lambda one: one.tolist()),
+            lambda: replaced(lambda one: one.view(np.matrix) if one.ndim == 2 else None),
+            lambda: replaced(lambda one: one.astype(np.float32).astype(">f4")),
+        ]
+    return draw.choice(choices)
+
+
+def outcome(function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """What a call gives, or how it is refused; of `out`, which result it is; and all arrays that it was given."""
+    out = options.get("out")
+    targets = out if isinstance(out, (tuple, list)) else (out,)
+    try:
+        made = function(*inputs, **options)
+        results = made if isinstance(made, tuple) else (made,)
+        same = [[one is target for target in targets] for one in results]
+        found: Any = type(made), same, [(one.dtype, one.shape, one.strides, one.tobytes()) for one in results]
+    except (ok.SpecError, TypeError, ValueError, OverflowError) as error:
+        found = type(error), str(error)
+    return found, [one.tobytes() for one in (*inputs, *targets) if isinstance(one, np.ndarray)]
+
+
+def through_python(name: str) -> Callable[..., Any]:
+    """The generated function with Python's call at its place."""
+    module = sys.modules[f"opwright_kernels._{name}"]
+
+    def function(*inputs: Any, **options: Any) -> Any:
+        found = module.OPERATION.__dict__.pop("call", None)
+        try:
+            return getattr(ok, name)(*inputs, **options)
+        finally:
+            if found is not None:
+                module.OPERATION.__dict__["call"] = found
+
+    return function
+
+
+def known(call: Call) -> Any:
+    """The result of a call, of which calls.c is told."""
+    name, inputs, options = call
+    for _ in range(2):
+        made = getattr(ok, name)(*inputs, **options)
+    return made
+
+
+def frames(function: Callable[[], Any]) -> set[str]:
+    """The functions of Python that a call goes through."""
+    seen: set[str] = set()
+    sys.setprofile(lambda frame, event, _: seen.add(frame.f_code.co_name) if event == "call" else None)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return seen - {"<lambda>"}
+
+
+@pytest.mark.parametrize("case", range(40))
+def test_a_call_gives_what_it_gives_through_python(case: int) -> None:
+    draw = random.Random(f"calls {case} {os.environ.get('OPWRIGHT_SEED', '')}")
+    call = drawn(draw)
+    made = known(call)
+    for _ in range(25):
+        make = varied(draw, call, made)
+        name, inputs, options = make()
+        wanted = outcome(through_python(name), inputs, options)
+        for _ in range(2):
+            _, inputs, options = make()
+            assert outcome(getattr(ok, name), inputs, options) == wanted, (name, make()[1:])
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_a_plain_call_like_one_before_meets_no_python(case: int) -> None:
+    draw = random.Random(f"frames {case} {os.environ.get('OPWRIGHT_SEED', '')}")
+    name, inputs, options = call = drawn(draw)
+    made = known(call)
+    results = made if isinstance(made, tuple) else (made,)
+    outs = tuple(np.empty_like(one) for one in results)
+    others = tuple(None if one is None else one.copy() for one in inputs)
+    function = getattr(ok, name)
+    scratch = {"address", "memory"}  # which finds memory for the kernel
+    assert frames(lambda: function(*others, **options)) - scratch == {name}
+    assert frames(lambda: function(*others, **options, threads=1)) - scratch == {name}
+    if not sys.modules[f"opwright_kernels._{name}"].OPERATION.dtype_attributes:
+        out = outs if len(outs) > 1 else outs[0]
+        assert frames(lambda: function(*others, **options, out=out)) - scratch == {name}
+
+
+def test_what_settings_change_is_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.arange(24, dtype=F32).reshape(4, 6)
+    known(("soft_max", (rows,), {"axis": 1}))
+    wanted = ok.soft_max(rows, axis=1).tobytes()
+    monkeypatch.setattr(_scratch, "POISON", 0xFF)
+    for threads in (1, 2, 3):
+        ok.set_num_threads(threads)
+        for _ in range(3):
+            assert ok.soft_max(rows, axis=1).tobytes() == wanted
+    monkeypatch.setenv("OPWRIGHT_ISA", "portable")
+    _operation.forget()
+    assert "soft_max_f32_portable" in str(ok.explain("soft_max", rows, axis=1))
+    assert np.allclose(ok.soft_max(rows, axis=1), np.frombuffer(wanted, F32).reshape(4, 6))
+
+
+def test_more_calls_than_are_remembered_stay_right() -> None:
+    for cells in [*range(1, 90), *range(1, 90)]:
+        row = np.arange(-3, cells - 3, dtype=F32)
+        for _ in range(2):
+            assert ok.relu(row).tolist() == np.maximum(row, 0).tolist()
+
+
+def test_calls_of_many_threads_stay_apart() -> None:
+    wrong: list[int] = []
+
+    def work(first: int) -> None:
+        for turn in range(300):
+            rows = np.full((2 + (first + turn) % 5, 40), first, F32)
+            if not (ok.soft_max(rows, axis=1) == F32(1) / F32(40)).all() or ok.relu(rows)[1, 1] != first:
+                wrong.append(first)
+            if turn % 60 == 59:
+                _compiled_calls.forget()
+
+    crew = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    assert not wrong
+
+
+def test_large_results_lie_as_they_do_through_python() -> None:
+    rows = np.ones((1025, 1031), F32)  # more than 4 MiB
+    known(("relu", (rows,), {}))
+    for _ in range(3):
+        made = ok.relu(rows)
+        assert made.ctypes.data % 64 == 0
+        assert (made == 1).all()
+
+
+def test_arrays_live_no_longer_than_their_calls() -> None:
+    row = np.ones(77, F32)
+    known(("relu", (row,), {}))
+    base = sys.getrefcount(row), sys.getrefcount(row.dtype)
+    for _ in range(100):
+        out = np.empty(77, F32)
+        assert ok.relu(row, out=out) is out
+        assert sys.getrefcount(out) == 2
+        gone = weakref.ref(ok.relu(row))
+        assert gone() is None
+        with pytest.raises(ok.SpecError):
+            ok.relu(row, out=row[::-1])
+    assert abs(sys.getrefcount(row) - base[0]) < 5
+    assert abs(sys.getrefcount(row.dtype) - base[1]) < 20
+
+
+@pytest.mark.parametrize(
+    ("calls", "setting", "state"),
+    [
+        (3, None, "not compiled yet"),
+        (3, "1", "compiled"),
+        (_compiled_calls.OFTEN + 1, None, "compiled"),
+        (_compiled_calls.OFTEN + 1, "0", "Python, as OPWRIGHT_CALLS=0 says"),
+    ],
+)
+def test_it_is_compiled_for_programs_that_call_often(calls: int, setting: str | None, state: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "OPWRIGHT_CALLS"}
+    if setting is not None:
+        environment["OPWRIGHT_CALLS"] = setting
+    text = COMPILED.format(calls=calls)
+    done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == state
+
+
+def test_a_class_has_python_s_call_still() -> None:
+    known(("relu", (np.ones(3, F32),), {}))
+    operation = sys.modules["opwright_kernels._relu"].OPERATION
+    assert StepOperation.call(operation, (np.ones(3, F32),), (), None, None, None).tolist() == [1, 1, 1]
