@@ -181,46 +181,31 @@ static void attention_f16_f16_f16_f16_f16_f32_1_t(void *context_, int64_t part_)
         const int64_t rest_1_ = first_task_ / Q;
         int64_t h = rest_1_ % H_inner_;
         int64_t h_row_ = rest_1_ / H_inner_;
+        const int64_t by_q_ = Q != 1;
+        const int64_t by_h_ = Q == 1 && H_inner_ != 1;
         const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(T, 1), 16), 1);
         float score_room_of_[2048];
         float * score_rows_ = group_ > 1 ? score_room_of_ : score;
         float seen_room_of_[2048];
         float * seen_rows_ = group_ > 1 ? seen_room_of_ : seen;
-        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
-            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
-            int64_t h_row__of_[16];
-            int64_t h_of_[16];
-            int64_t q_of_[16];
-            int64_t mask_H_h_at__of_[16];
-            int64_t stats_H_h_at__of_[16];
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t mask_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
+            const int64_t stats_H_h_at_ = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
+            const int64_t tasks_ = opwright_min(group_, opwright_min(by_q_ ? Q - q : by_h_ ? H_inner_ - h : 1, end_task_ - task_));
             float peak_of_[16];
             float base_of_[16];
             float total_of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                h_row__of_[t_] = h_row_;
-                h_of_[t_] = h;
-                q_of_[t_] = q;
-                mask_H_h_at__of_[t_] = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->mask_H, &mask_H_h_at_walk_);
-                stats_H_h_at__of_[t_] = opwright_walked(h_row_, sizes_->H_rank, sizes_->H_extents, sizes_->stats_H, &stats_H_h_at_walk_);
                 peak_of_[t_] = -INFINITY;
                 base_of_[t_] = 0.0f;
                 total_of_[t_] = 0.0f;
-                q += 1;
-                if (q == Q) {
-                    q = 0;
-                    h += 1;
-                    if (h == H_inner_) {
-                        h = 0;
-                        h_row_ += 1;
-                    }
-                }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (scaling_word_ == 0) {
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
                         float *restrict score_row_ = score_rows_ + t_ * T + t;
-                        const float *restrict product_row_ = product + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T));
+                        const float *restrict product_row_ = product + (t + (q + t_ * by_q_) * T + h_row_ * (H_inner_ * (Q * T)) + (h + t_ * by_h_) * (Q * T));
                         const float same_0_ = opwright_sqrt_f32((float)D);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             score_row_[i_] = product_row_[i_] / same_0_;
@@ -231,7 +216,7 @@ static void attention_f16_f16_f16_f16_f16_f32_1_t(void *context_, int64_t part_)
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
                         float *restrict score_row_ = score_rows_ + t_ * T + t;
-                        const float *restrict product_row_ = product + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T));
+                        const float *restrict product_row_ = product + (t + (q + t_ * by_q_) * T + h_row_ * (H_inner_ * (Q * T)) + (h + t_ * by_h_) * (Q * T));
                         const float same_0_ = (float)scale;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             score_row_[i_] = product_row_[i_] * same_0_;
@@ -246,7 +231,7 @@ static void attention_f16_f16_f16_f16_f16_f32_1_t(void *context_, int64_t part_)
                         float *restrict seen_row_ = seen_rows_ + t_ * T + t;
                         const float *restrict score_row_ = score_rows_ + t_ * T + t;
                         float wide_0_[512];
-                        opwright_from_row_f16(mask + (mask_H_h_at__of_[t_] + h_of_[t_] * mask_H_step_ + q_of_[t_] * mask_Q + t * mask_T), mask_T, n_, wide_0_);
+                        opwright_from_row_f16(mask + (mask_H_h_at_ + (h + t_ * by_h_) * mask_H_step_ + (q + t_ * by_q_) * mask_Q + t * mask_T), mask_T, n_, wide_0_);
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = score_row_[i_] + wide_0_[i_];
                         }
@@ -256,10 +241,10 @@ static void attention_f16_f16_f16_f16_f16_f32_1_t(void *context_, int64_t part_)
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
                         float *restrict seen_row_ = seen_rows_ + t_ * T + t;
-                        const int32_t limit_0_ = opwright_limit(q_of_[t_] - t);
+                        const int32_t limit_0_ = opwright_limit(q + t_ * by_q_ - t);
                         const float *restrict score_row_ = score_rows_ + t_ * T + t;
                         float wide_0_[512];
-                        opwright_from_row_f16(mask + (mask_H_h_at__of_[t_] + h_of_[t_] * mask_H_step_ + q_of_[t_] * mask_Q + t * mask_T), mask_T, n_, wide_0_);
+                        opwright_from_row_f16(mask + (mask_H_h_at_ + (h + t_ * by_h_) * mask_H_step_ + (q + t_ * by_q_) * mask_Q + t * mask_T), mask_T, n_, wide_0_);
                         const float same_0_ = -INFINITY;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             seen_row_[i_] = (int32_t)i_ <= limit_0_ ? score_row_[i_] + wide_0_[i_] : same_0_;
@@ -284,7 +269,7 @@ static void attention_f16_f16_f16_f16_f16_f32_1_t(void *context_, int64_t part_)
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
                         float wide_[512];
-                        opwright_fetch(share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), n_ * 2);
+                        opwright_fetch(share + (t + (q + t_ * by_q_) * T + h_row_ * (H_inner_ * (Q * T)) + (h + t_ * by_h_) * (Q * T)), n_ * 2);
                         const float *restrict seen_row_ = seen_rows_ + t_ * T + t;
                         const float same_0_ = base_of_[t_];
                         float made_0_[512];
@@ -295,14 +280,14 @@ static void attention_f16_f16_f16_f16_f16_f32_1_t(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = made_0_[i_];
                         }
-                        opwright_put_wide_f16(wide_, share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), 1, n_, 1);
+                        opwright_put_wide_f16(wide_, share + (t + (q + t_ * by_q_) * T + h_row_ * (H_inner_ * (Q * T)) + (h + t_ * by_h_) * (Q * T)), 1, n_, 1);
                     }
                 }
                 if (dtype_word_ == 1) {
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
                         float wide_[512];
-                        opwright_fetch(share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), n_ * 2);
+                        opwright_fetch(share + (t + (q + t_ * by_q_) * T + h_row_ * (H_inner_ * (Q * T)) + (h + t_ * by_h_) * (Q * T)), n_ * 2);
                         const float *restrict seen_row_ = seen_rows_ + t_ * T + t;
                         const float same_0_ = base_of_[t_];
                         float made_0_[512];
@@ -313,14 +298,14 @@ static void attention_f16_f16_f16_f16_f16_f32_1_t(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = opwright_from_bf16(opwright_to_bf16(made_0_[i_]));
                         }
-                        opwright_put_wide_f16(wide_, share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), 1, n_, 1);
+                        opwright_put_wide_f16(wide_, share + (t + (q + t_ * by_q_) * T + h_row_ * (H_inner_ * (Q * T)) + (h + t_ * by_h_) * (Q * T)), 1, n_, 1);
                     }
                 }
                 if (dtype_word_ == 2) {
                     for (int64_t t = 0; t < T; t += block_) {
                         const int64_t n_ = opwright_min(block_, T - t);
                         float wide_[512];
-                        opwright_fetch(share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), n_ * 2);
+                        opwright_fetch(share + (t + (q + t_ * by_q_) * T + h_row_ * (H_inner_ * (Q * T)) + (h + t_ * by_h_) * (Q * T)), n_ * 2);
                         const float *restrict seen_row_ = seen_rows_ + t_ * T + t;
                         const float same_0_ = base_of_[t_];
                         float made_0_[512];
@@ -331,23 +316,23 @@ static void attention_f16_f16_f16_f16_f16_f32_1_t(void *context_, int64_t part_)
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             wide_[i_] = opwright_from_f16(opwright_to_f16(made_0_[i_]));
                         }
-                        opwright_put_wide_f16(wide_, share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), 1, n_, 1);
+                        opwright_put_wide_f16(wide_, share + (t + (q + t_ * by_q_) * T + h_row_ * (H_inner_ * (Q * T)) + (h + t_ * by_h_) * (Q * T)), 1, n_, 1);
                     }
                 }
             }
-            if (1 == 1 && T <= block_ && q_of_[tasks_ - 1] == q_of_[0] + (tasks_ - 1)) {
-                opwright_sum_rows_f32_f16(share + (q_of_[0] * T + h_row__of_[0] * (H_inner_ * (Q * T)) + h_of_[0] * (Q * T)), T, T, tasks_, &total_of_[0]);
+            if (1 == 1 && T <= block_) {
+                opwright_sum_rows_f32_f16(share + (q * T + h_row_ * (H_inner_ * (Q * T)) + h * (Q * T)), by_q_ ? T : by_h_ ? Q * T : 0, T, tasks_, &total_of_[0]);
             }
-            if (!(1 == 1 && T <= block_ && q_of_[tasks_ - 1] == q_of_[0] + (tasks_ - 1))) {
+            if (!(1 == 1 && T <= block_)) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     if (1 == 1 && T <= block_) {
-                        opwright_sum_rows_f32_f16(share + (q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T)), T, T, 1, &total_of_[t_]);
+                        opwright_sum_rows_f32_f16(share + ((q + t_ * by_q_) * T + h_row_ * (H_inner_ * (Q * T)) + (h + t_ * by_h_) * (Q * T)), by_q_ ? T : by_h_ ? Q * T : 0, T, 1, &total_of_[t_]);
                     }
                     if (!(1 == 1 && T <= block_)) {
                         opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
                         for (int64_t t = 0; t < T; t += block_) {
                             const int64_t n_ = opwright_min(block_, T - t);
-                            const opwright_f16 *restrict share_row_ = share + (t + q_of_[t_] * T + h_row__of_[t_] * (H_inner_ * (Q * T)) + h_of_[t_] * (Q * T));
+                            const opwright_f16 *restrict share_row_ = share + (t + (q + t_ * by_q_) * T + h_row_ * (H_inner_ * (Q * T)) + (h + t_ * by_h_) * (Q * T));
                             sums_1_ = opwright_sum_row_f32_f16(sums_1_, share_row_, n_);
                         }
                         total_of_[t_] += opwright_sum_lanes_f32(sums_1_);
@@ -355,11 +340,21 @@ static void attention_f16_f16_f16_f16_f16_f32_1_t(void *context_, int64_t part_)
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                weight[q_of_[t_] + h_row__of_[t_] * (H_inner_ * Q) + h_of_[t_] * Q] = total_of_[t_] > 0.0f ? total_of_[t_] : 1.0f;
+                weight[q + t_ * by_q_ + h_row_ * (H_inner_ * Q) + (h + t_ * by_h_) * Q] = total_of_[t_] > 0.0f ? total_of_[t_] : 1.0f;
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                stats[stats_H_h_at__of_[t_] + h_of_[t_] * stats_H_step_ + q_of_[t_] * stats_Q] = base_of_[t_] + opwright_log_f32(weight[q_of_[t_] + h_row__of_[t_] * (H_inner_ * Q) + h_of_[t_] * Q]);
+                stats[stats_H_h_at_ + (h + t_ * by_h_) * stats_H_step_ + (q + t_ * by_q_) * stats_Q] = base_of_[t_] + opwright_log_f32(weight[q + t_ * by_q_ + h_row_ * (H_inner_ * Q) + (h + t_ * by_h_) * Q]);
             }
+            q += by_q_ ? tasks_ : 1;
+            if (q == Q) {
+                q = 0;
+                h += by_h_ ? tasks_ : 1;
+                if (h == H_inner_) {
+                    h = 0;
+                    h_row_ += 1;
+                }
+            }
+            task_ += tasks_ - 1;
         }
     }
 }

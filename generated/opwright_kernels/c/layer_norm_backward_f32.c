@@ -502,27 +502,15 @@ static void layer_norm_backward_f32_1_b(void *context_, int64_t part_)
     if (first_task_ < end_task_) {
         int64_t c = first_task_ % C_inner_;
         int64_t c_row_ = first_task_ / C_inner_;
+        const int64_t by_c_ = C_inner_ != 1;
         const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(B_cells_, 1), 16), 1);
-        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
-            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
-            int64_t c_row__of_[16];
-            int64_t c_of_[16];
-            int64_t diff_dst_C_c_at__of_[16];
-            int64_t src_C_c_at__of_[16];
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                c_row__of_[t_] = c_row_;
-                c_of_[t_] = c;
-                diff_dst_C_c_at__of_[t_] = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
-                src_C_c_at__of_[t_] = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
-                c += 1;
-                if (c == C_inner_) {
-                    c = 0;
-                    c_row_ += 1;
-                }
-            }
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t diff_dst_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->diff_dst_C, &diff_dst_C_c_at_walk_);
+            const int64_t src_C_c_at_ = opwright_walked(c_row_, sizes_->C_rank, sizes_->C_extents, sizes_->src_C, &src_C_c_at_walk_);
+            const int64_t tasks_ = opwright_min(group_, opwright_min(by_c_ ? C_inner_ - c : 1, end_task_ - task_));
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (!diff_gamma_absent_) {
-                    diff_gamma_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] = 0.0f;
+                    diff_gamma_sum_[c_row_ * C_inner_ + (c + t_ * by_c_)] = 0.0f;
                     float sums_0_[32];
                     for (int64_t j_ = 0; j_ < 32; ++j_) {
                         sums_0_[j_] = 0.0f;
@@ -534,9 +522,9 @@ static void layer_norm_backward_f32_1_b(void *context_, int64_t part_)
                         for (int64_t b = 0; b < B_inner_; b += block_) {
                             const int64_t n_ = opwright_min(block_, B_inner_ - b);
                             float diff_dst_room_[512];
-                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at__of_[t_] + c_of_[t_] * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + (c + t_ * by_c_) * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                             float src_room_[512];
-                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at__of_[t_] + c_of_[t_] * src_C_step_), src_B_step_, n_, src_room_);
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + src_C_c_at_ + (c + t_ * by_c_) * src_C_step_), src_B_step_, n_, src_room_);
                             float mean_room_[512];
                             const float *restrict mean_row_ = opwright_row_f32(mean + (mean_B_b_at_ + b * mean_B_step_), mean_B_step_, n_, mean_room_);
                             const float *restrict scale_row_ = scale + (b_row_ * B_inner_ + b);
@@ -566,25 +554,31 @@ static void layer_norm_backward_f32_1_b(void *context_, int64_t part_)
                             }
                         }
                     }
-                    diff_gamma_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] += opwright_sum_of_f32(sums_0_);
+                    diff_gamma_sum_[c_row_ * C_inner_ + (c + t_ * by_c_)] += opwright_sum_of_f32(sums_0_);
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (!diff_beta_absent_) {
-                    diff_beta_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] = 0.0f;
+                    diff_beta_sum_[c_row_ * C_inner_ + (c + t_ * by_c_)] = 0.0f;
                     opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
                     for (int64_t b_row_ = 0; b_row_ < B_rows_; ++b_row_) {
                         const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
                         for (int64_t b = 0; b < B_inner_; b += block_) {
                             const int64_t n_ = opwright_min(block_, B_inner_ - b);
                             float diff_dst_room_[512];
-                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at__of_[t_] + c_of_[t_] * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_C_c_at_ + (c + t_ * by_c_) * diff_dst_C_step_), diff_dst_B_step_, n_, diff_dst_room_);
                             sums_1_ = opwright_sum_row_f32_f32(sums_1_, diff_dst_row_, n_);
                         }
                     }
-                    diff_beta_sum_[c_row__of_[t_] * C_inner_ + c_of_[t_]] += opwright_sum_lanes_f32(sums_1_);
+                    diff_beta_sum_[c_row_ * C_inner_ + (c + t_ * by_c_)] += opwright_sum_lanes_f32(sums_1_);
                 }
             }
+            c += by_c_ ? tasks_ : 1;
+            if (c == C_inner_) {
+                c = 0;
+                c_row_ += 1;
+            }
+            task_ += tasks_ - 1;
         }
     }
 }
@@ -628,31 +622,19 @@ static void layer_norm_backward_f32_2_c(void *context_, int64_t part_)
     if (first_task_ < end_task_) {
         int64_t b = first_task_ % B_inner_;
         int64_t b_row_ = first_task_ / B_inner_;
+        const int64_t by_b_ = B_inner_ != 1;
         const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C_cells_, 1), 16), 1);
-        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
-            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
-            int64_t b_row__of_[16];
-            int64_t b_of_[16];
-            int64_t diff_dst_B_b_at__of_[16];
-            int64_t src_B_b_at__of_[16];
-            int64_t mean_B_b_at__of_[16];
-            int64_t diff_src_B_b_at__of_[16];
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+            const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
+            const int64_t tasks_ = opwright_min(group_, opwright_min(by_b_ ? B_inner_ - b : 1, end_task_ - task_));
             float level_of_[16];
             float slope_of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                b_row__of_[t_] = b_row_;
-                b_of_[t_] = b;
-                diff_dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
-                src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
-                mean_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
-                diff_src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
                 level_of_[t_] = 0.0f;
                 slope_of_[t_] = 0.0f;
-                b += 1;
-                if (b == B_inner_) {
-                    b = 0;
-                    b_row_ += 1;
-                }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 float sums_0_[32];
@@ -672,11 +654,11 @@ static void layer_norm_backward_f32_2_c(void *context_, int64_t part_)
                         float gamma_room_[512];
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                         float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + (b + t_ * by_b_) * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                        const float same_0_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
-                        const float same_1_ = scale[b_row__of_[t_] * B_inner_ + b_of_[t_]];
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_0_ = mean[mean_B_b_at_ + (b + t_ * by_b_) * mean_B_step_];
+                        const float same_1_ = scale[b_row_ * B_inner_ + (b + t_ * by_b_)];
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -722,17 +704,17 @@ static void layer_norm_backward_f32_2_c(void *context_, int64_t part_)
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         float diff_src_room_[512];
-                        float * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
+                        float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + (b + t_ * by_b_) * diff_src_B_step_ + diff_src_C_c_at_ + c * diff_src_C_step_);
                         float *restrict diff_src_row_ = diff_src_C_step_ == 1 ? diff_src_first_ : diff_src_room_;
-                        const float same_0_ = scale[b_row__of_[t_] * B_inner_ + b_of_[t_]];
+                        const float same_0_ = scale[b_row_ * B_inner_ + (b + t_ * by_b_)];
                         float gamma_room_[512];
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                         float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
+                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + (b + t_ * by_b_) * diff_dst_B_step_ + diff_dst_C_c_at_ + c * diff_dst_C_step_), diff_dst_C_step_, n_, diff_dst_room_);
                         const float same_1_ = level_of_[t_];
                         float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
-                        const float same_2_ = mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_];
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float same_2_ = mean[mean_B_b_at_ + (b + t_ * by_b_) * mean_B_step_];
                         const float same_3_ = slope_of_[t_];
                         const float same_4_ = (float)C_cells_;
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
@@ -742,6 +724,12 @@ static void layer_norm_backward_f32_2_c(void *context_, int64_t part_)
                     }
                 }
             }
+            b += by_b_ ? tasks_ : 1;
+            if (b == B_inner_) {
+                b = 0;
+                b_row_ += 1;
+            }
+            task_ += tasks_ - 1;
         }
     }
 }

@@ -71,43 +71,33 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
     if (first_task_ < end_task_) {
         int64_t b = first_task_ % B_inner_;
         int64_t b_row_ = first_task_ / B_inner_;
+        const int64_t by_b_ = B_inner_ != 1;
         const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C_cells_, 1), 16), 1);
-        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
-            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
-            int64_t b_of_[16];
-            int64_t src_B_b_at__of_[16];
-            int64_t dst_B_b_at__of_[16];
-            int64_t mean_B_b_at__of_[16];
-            int64_t variance_B_b_at__of_[16];
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
+            const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+            const int64_t variance_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B, &variance_B_b_at_walk_);
+            const int64_t tasks_ = opwright_min(group_, opwright_min(by_b_ ? B_inner_ - b : 1, end_task_ - task_));
             float total_of_[16];
             float mean_sum__of_[16];
             float spread_of_[16];
             float variance_sum__of_[16];
             float shared_0__of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                b_of_[t_] = b;
-                src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
-                dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
-                mean_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
-                variance_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B, &variance_B_b_at_walk_);
                 total_of_[t_] = 0.0f;
                 mean_sum__of_[t_] = 0.0f;
                 spread_of_[t_] = 0.0f;
                 variance_sum__of_[t_] = 0.0f;
                 shared_0__of_[t_] = 0.0f;
-                b += 1;
-                if (b == B_inner_) {
-                    b = 0;
-                    b_row_ += 1;
-                }
             }
-            if (C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_ && b_of_[tasks_ - 1] == b_of_[0] + (tasks_ - 1)) {
-                opwright_sum_rows_f32_bf16(src + (src_B_b_at__of_[0] + b_of_[0] * src_B_step_), src_B_step_, C_inner_, tasks_, &total_of_[0]);
+            if (C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_) {
+                opwright_sum_rows_f32_bf16(src + (src_B_b_at_ + b * src_B_step_), by_b_ ? src_B_step_ : 0, C_inner_, tasks_, &total_of_[0]);
             }
-            if (!(C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_ && b_of_[tasks_ - 1] == b_of_[0] + (tasks_ - 1))) {
+            if (!(C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_)) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     if (C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_) {
-                        opwright_sum_rows_f32_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_), src_B_step_, C_inner_, 1, &total_of_[t_]);
+                        opwright_sum_rows_f32_bf16(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_), by_b_ ? src_B_step_ : 0, C_inner_, 1, &total_of_[t_]);
                     }
                     if (!(C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_)) {
                         opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
@@ -116,7 +106,7 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
                             for (int64_t c = 0; c < C_inner_; c += block_) {
                                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
                                 opwright_bf16 src_room_[512];
-                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                                const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                                 sums_0_ = opwright_sum_row_f32_bf16(sums_0_, src_row_, n_);
                             }
                         }
@@ -137,7 +127,7 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         opwright_bf16 src_room_[512];
-                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                         const float same_0_ = mean_sum__of_[t_];
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
@@ -176,14 +166,14 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         opwright_bf16 dst_room_[512];
-                        opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
+                        opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
                         opwright_bf16 *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
                         const int64_t whole_ = n_ / 32 * 32;
                         const int past_ = 0;
                         opwright_bf16 gamma_room_[512];
                         const opwright_bf16 *restrict gamma_row_ = opwright_row_bf16(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, gamma_by_ ? n_ : 32, gamma_room_);
                         opwright_bf16 src_room_[512];
-                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                         const float same_0_ = mean_sum__of_[t_];
                         const float same_1_ = shared_0__of_[t_];
                         opwright_bf16 beta_room_[512];
@@ -204,14 +194,20 @@ static void layer_norm_bf16_0_c(void *context_, int64_t part_)
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (!mean_absent_) {
-                    mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_] = opwright_to_bf16(mean_sum__of_[t_]);
+                    mean[mean_B_b_at_ + (b + t_ * by_b_) * mean_B_step_] = opwright_to_bf16(mean_sum__of_[t_]);
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (!variance_absent_) {
-                    variance[variance_B_b_at__of_[t_] + b_of_[t_] * variance_B_step_] = opwright_to_bf16(variance_sum__of_[t_]);
+                    variance[variance_B_b_at_ + (b + t_ * by_b_) * variance_B_step_] = opwright_to_bf16(variance_sum__of_[t_]);
                 }
             }
+            b += by_b_ ? tasks_ : 1;
+            if (b == B_inner_) {
+                b = 0;
+                b_row_ += 1;
+            }
+            task_ += tasks_ - 1;
         }
     }
 }

@@ -69,43 +69,33 @@ static void layer_norm_f32_0_c(void *context_, int64_t part_)
     if (first_task_ < end_task_) {
         int64_t b = first_task_ % B_inner_;
         int64_t b_row_ = first_task_ / B_inner_;
+        const int64_t by_b_ = B_inner_ != 1;
         const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C_cells_, 1), 16), 1);
-        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
-            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
-            int64_t b_of_[16];
-            int64_t src_B_b_at__of_[16];
-            int64_t dst_B_b_at__of_[16];
-            int64_t mean_B_b_at__of_[16];
-            int64_t variance_B_b_at__of_[16];
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
+            const int64_t mean_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
+            const int64_t variance_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B, &variance_B_b_at_walk_);
+            const int64_t tasks_ = opwright_min(group_, opwright_min(by_b_ ? B_inner_ - b : 1, end_task_ - task_));
             float total_of_[16];
             float mean_sum__of_[16];
             float spread_of_[16];
             float variance_sum__of_[16];
             float shared_0__of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                b_of_[t_] = b;
-                src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
-                dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
-                mean_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->mean_B, &mean_B_b_at_walk_);
-                variance_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->variance_B, &variance_B_b_at_walk_);
                 total_of_[t_] = 0.0f;
                 mean_sum__of_[t_] = 0.0f;
                 spread_of_[t_] = 0.0f;
                 variance_sum__of_[t_] = 0.0f;
                 shared_0__of_[t_] = 0.0f;
-                b += 1;
-                if (b == B_inner_) {
-                    b = 0;
-                    b_row_ += 1;
-                }
             }
-            if (C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_ && b_of_[tasks_ - 1] == b_of_[0] + (tasks_ - 1)) {
-                opwright_sum_rows_f32_f32(src + (src_B_b_at__of_[0] + b_of_[0] * src_B_step_), src_B_step_, C_inner_, tasks_, &total_of_[0]);
+            if (C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_) {
+                opwright_sum_rows_f32_f32(src + (src_B_b_at_ + b * src_B_step_), by_b_ ? src_B_step_ : 0, C_inner_, tasks_, &total_of_[0]);
             }
-            if (!(C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_ && b_of_[tasks_ - 1] == b_of_[0] + (tasks_ - 1))) {
+            if (!(C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_)) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     if (C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_) {
-                        opwright_sum_rows_f32_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_), src_B_step_, C_inner_, 1, &total_of_[t_]);
+                        opwright_sum_rows_f32_f32(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_), by_b_ ? src_B_step_ : 0, C_inner_, 1, &total_of_[t_]);
                     }
                     if (!(C_rows_ == 1 && src_C_step_ == 1 && C_inner_ <= block_)) {
                         opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
@@ -114,7 +104,7 @@ static void layer_norm_f32_0_c(void *context_, int64_t part_)
                             for (int64_t c = 0; c < C_inner_; c += block_) {
                                 const int64_t n_ = opwright_min(block_, C_inner_ - c);
                                 float src_room_[512];
-                                const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                                const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                                 sums_0_ = opwright_sum_row_f32_f32(sums_0_, src_row_, n_);
                             }
                         }
@@ -135,7 +125,7 @@ static void layer_norm_f32_0_c(void *context_, int64_t part_)
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                         const float same_0_ = mean_sum__of_[t_];
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
@@ -174,12 +164,12 @@ static void layer_norm_f32_0_c(void *context_, int64_t part_)
                     for (int64_t c = 0; c < C_inner_; c += block_) {
                         const int64_t n_ = opwright_min(block_, C_inner_ - c);
                         float dst_room_[512];
-                        float * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
+                        float * dst_first_ = dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + dst_C_c_at_ + c * dst_C_step_);
                         float *restrict dst_row_ = dst_C_step_ == 1 ? dst_first_ : dst_room_;
                         float gamma_room_[512];
                         const float *restrict gamma_row_ = opwright_row_f32(gamma + (gamma_C_c_at_ + c * gamma_C_step_), gamma_C_step_, n_, gamma_room_);
                         float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + src_C_c_at_ + c * src_C_step_), src_C_step_, n_, src_room_);
                         const float same_0_ = mean_sum__of_[t_];
                         const float same_1_ = shared_0__of_[t_];
                         float beta_room_[512];
@@ -193,14 +183,20 @@ static void layer_norm_f32_0_c(void *context_, int64_t part_)
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (!mean_absent_) {
-                    mean[mean_B_b_at__of_[t_] + b_of_[t_] * mean_B_step_] = mean_sum__of_[t_];
+                    mean[mean_B_b_at_ + (b + t_ * by_b_) * mean_B_step_] = mean_sum__of_[t_];
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (!variance_absent_) {
-                    variance[variance_B_b_at__of_[t_] + b_of_[t_] * variance_B_step_] = variance_sum__of_[t_];
+                    variance[variance_B_b_at_ + (b + t_ * by_b_) * variance_B_step_] = variance_sum__of_[t_];
                 }
             }
+            b += by_b_ ? tasks_ : 1;
+            if (b == B_inner_) {
+                b = 0;
+                b_row_ += 1;
+            }
+            task_ += tasks_ - 1;
         }
     }
 }

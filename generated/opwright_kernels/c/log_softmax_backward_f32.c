@@ -290,123 +290,151 @@ static void log_softmax_backward_f32_0_c(void *context_, int64_t part_)
         const int64_t rest_2_ = rest_1_ / A_rows_;
         int64_t b = rest_2_ % B_inner_;
         int64_t b_row_ = rest_2_ / B_inner_;
-        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C, 1), 16), 1);
-        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
-            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
-            int64_t b_of_[16];
-            int64_t a_of_[16];
-            int64_t diff_dst_B_b_at__of_[16];
-            int64_t diff_dst_A_a_at__of_[16];
-            int64_t diff_src_B_b_at__of_[16];
-            int64_t diff_src_A_a_at__of_[16];
-            int64_t dst_B_b_at__of_[16];
-            int64_t dst_A_a_at__of_[16];
+        const int64_t by_a_ = A_inner_ != 1;
+        const int64_t by_b_ = A_inner_ == 1 && A_rows_ == 1 && B_inner_ != 1;
+        const int64_t group_ = opwright_max(opwright_min((C <= 63 ? opwright_min(block_, 2048) : 2048) / opwright_max(C, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+            const int64_t diff_dst_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A, &diff_dst_A_a_at_walk_);
+            const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
+            const int64_t diff_src_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A, &diff_src_A_a_at_walk_);
+            const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
+            const int64_t dst_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
+            const int64_t tasks_ = opwright_min(group_, opwright_min(by_a_ ? A_inner_ - a : by_b_ ? B_inner_ - b : 1, end_task_ - task_));
             float total_of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                b_of_[t_] = b;
-                a_of_[t_] = a;
-                diff_dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
-                diff_dst_A_a_at__of_[t_] = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A, &diff_dst_A_a_at_walk_);
-                diff_src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
-                diff_src_A_a_at__of_[t_] = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A, &diff_src_A_a_at_walk_);
-                dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
-                dst_A_a_at__of_[t_] = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
                 total_of_[t_] = 0.0f;
-                a += 1;
-                if (a == A_inner_) {
-                    a = 0;
-                    a_row_ += 1;
-                    if (a_row_ == A_rows_) {
-                        a_row_ = 0;
-                        b += 1;
-                        if (b == B_inner_) {
-                            b = 0;
-                            b_row_ += 1;
-                        }
-                    }
-                }
             }
-            if (diff_dst_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1)) {
-                opwright_sum_rows_f32_f32(diff_dst + (diff_dst_B_b_at__of_[0] + b_of_[0] * diff_dst_B_step_ + diff_dst_A_a_at__of_[0] + a_of_[0] * diff_dst_A_step_), diff_dst_A_step_, C, tasks_, &total_of_[0]);
+            if (diff_dst_C == 1 && C <= block_) {
+                opwright_sum_rows_f32_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + diff_dst_A_a_at_ + a * diff_dst_A_step_), by_a_ ? diff_dst_A_step_ : by_b_ ? diff_dst_B_step_ : 0, C, tasks_, &total_of_[0]);
             }
-            if (!(diff_dst_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1))) {
+            if (!(diff_dst_C == 1 && C <= block_)) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     if (diff_dst_C == 1 && C <= block_) {
-                        opwright_sum_rows_f32_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_A_step_, C, 1, &total_of_[t_]);
+                        opwright_sum_rows_f32_f32(diff_dst + (diff_dst_B_b_at_ + (b + t_ * by_b_) * diff_dst_B_step_ + diff_dst_A_a_at_ + (a + t_ * by_a_) * diff_dst_A_step_), by_a_ ? diff_dst_A_step_ : by_b_ ? diff_dst_B_step_ : 0, C, 1, &total_of_[t_]);
                     }
                     if (!(diff_dst_C == 1 && C <= block_)) {
                         opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
                         for (int64_t c = 0; c < C; c += block_) {
                             const int64_t n_ = opwright_min(block_, C - c);
                             float diff_dst_room_[512];
-                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + (b + t_ * by_b_) * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + (a + t_ * by_a_) * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
                             sums_0_ = opwright_sum_row_f32_f32(sums_0_, diff_dst_row_, n_);
                         }
                         total_of_[t_] += opwright_sum_lanes_f32(sums_0_);
                     }
                 }
             }
-            if (C < 32 || (C < 64 && C % 16 != 0)) {
-                float made_0_rows_[2048];
-                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                    for (int64_t c = 0; c < C; c += block_) {
-                        const int64_t n_ = opwright_min(block_, C - c);
-                        float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                        float dst_room_[512];
-                        const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
-                        float * made_0_ = made_0_rows_ + t_ * C + c;
-                        opwright_fetch(diff_dst_row_ + n_, n_ * 4);
-                        opwright_fetch(dst_row_ + n_, n_ * 4);
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            made_0_[i_] = dst_row_[i_];
-                        }
-                    }
-                }
-                opwright_exp_row_f32(made_0_rows_, made_0_rows_, tasks_ * C);
-                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                    for (int64_t c = 0; c < C; c += block_) {
-                        const int64_t n_ = opwright_min(block_, C - c);
-                        float diff_src_room_[512];
-                        float * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
-                        float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-                        float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                        float * made_0_ = made_0_rows_ + t_ * C + c;
+            {
+                const int one_row_ = 0 < C && C <= 63 && (diff_dst_C == 1 && (by_a_ ? diff_dst_A_step_ : by_b_ ? diff_dst_B_step_ : 0) == C && diff_src_C == 1 && (by_a_ ? diff_src_A_step_ : by_b_ ? diff_src_B_step_ : 0) == C && dst_C == 1 && (by_a_ ? dst_A_step_ : by_b_ ? dst_B_step_ : 0) == C) && block_ >= C * group_;
+                if (one_row_) {
+                    float same_0_of_[16];
+                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                         const float same_0_ = total_of_[t_];
-                        for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = diff_dst_row_[i_] - made_0_[i_] * same_0_;
-                        }
-                        opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                        same_0_of_[t_] = same_0_;
                     }
-                }
-            }
-            if (!(C < 32 || (C < 64 && C % 16 != 0))) {
-                for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                    float same_0_room_[1072];
+                    const float * same_0_row_ = opwright_repeated_f32(same_0_of_, 1, 0, C, tasks_ * C, same_0_room_);
                     for (int64_t c = 0; c < C; c += block_) {
-                        const int64_t n_ = opwright_min(block_, C - c);
+                        const int64_t n_ = tasks_ * C;
                         float diff_src_room_[512];
-                        float * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
+                        float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
                         float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
                         float diff_dst_room_[512];
-                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                        const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
                         opwright_fetch(diff_dst_row_ + n_, n_ * 4);
                         float dst_room_[512];
-                        const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
+                        const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, dst_room_);
                         opwright_fetch(dst_row_ + n_, n_ * 4);
                         float made_0_[512];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
                             made_0_[i_] = dst_row_[i_];
                         }
                         opwright_exp_row_f32(made_0_, made_0_, n_);
-                        const float same_0_ = total_of_[t_];
                         for (int64_t i_ = 0; i_ < n_; ++i_) {
-                            diff_src_row_[i_] = diff_dst_row_[i_] - made_0_[i_] * same_0_;
+                            diff_src_row_[i_] = diff_dst_row_[i_] - made_0_[i_] * same_0_row_[i_];
                         }
                         opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
                     }
                 }
+                if (!one_row_) {
+                    if (C < 32 || (C < 64 && C % 16 != 0)) {
+                        float made_0_rows_[2048];
+                        for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                            for (int64_t c = 0; c < C; c += block_) {
+                                const int64_t n_ = opwright_min(block_, C - c);
+                                float diff_dst_room_[512];
+                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + (b + t_ * by_b_) * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + (a + t_ * by_a_) * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                                float dst_room_[512];
+                                const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + c * dst_C + dst_A_a_at_ + (a + t_ * by_a_) * dst_A_step_), dst_C, n_, dst_room_);
+                                float * made_0_ = made_0_rows_ + t_ * C + c;
+                                opwright_fetch(diff_dst_row_ + n_, n_ * 4);
+                                opwright_fetch(dst_row_ + n_, n_ * 4);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    made_0_[i_] = dst_row_[i_];
+                                }
+                            }
+                        }
+                        opwright_exp_row_f32(made_0_rows_, made_0_rows_, tasks_ * C);
+                        for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                            for (int64_t c = 0; c < C; c += block_) {
+                                const int64_t n_ = opwright_min(block_, C - c);
+                                float diff_src_room_[512];
+                                float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + (b + t_ * by_b_) * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + (a + t_ * by_a_) * diff_src_A_step_);
+                                float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                                float diff_dst_room_[512];
+                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + (b + t_ * by_b_) * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + (a + t_ * by_a_) * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                                float * made_0_ = made_0_rows_ + t_ * C + c;
+                                const float same_0_ = total_of_[t_];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_src_row_[i_] = diff_dst_row_[i_] - made_0_[i_] * same_0_;
+                                }
+                                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                            }
+                        }
+                    }
+                    if (!(C < 32 || (C < 64 && C % 16 != 0))) {
+                        for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                            for (int64_t c = 0; c < C; c += block_) {
+                                const int64_t n_ = opwright_min(block_, C - c);
+                                float diff_src_room_[512];
+                                float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + (b + t_ * by_b_) * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + (a + t_ * by_a_) * diff_src_A_step_);
+                                float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                                float diff_dst_room_[512];
+                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + (b + t_ * by_b_) * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + (a + t_ * by_a_) * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                                opwright_fetch(diff_dst_row_ + n_, n_ * 4);
+                                float dst_room_[512];
+                                const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + c * dst_C + dst_A_a_at_ + (a + t_ * by_a_) * dst_A_step_), dst_C, n_, dst_room_);
+                                opwright_fetch(dst_row_ + n_, n_ * 4);
+                                float made_0_[512];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    made_0_[i_] = dst_row_[i_];
+                                }
+                                opwright_exp_row_f32(made_0_, made_0_, n_);
+                                const float same_0_ = total_of_[t_];
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_src_row_[i_] = diff_dst_row_[i_] - made_0_[i_] * same_0_;
+                                }
+                                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                            }
+                        }
+                    }
+                }
             }
+            a += by_a_ ? tasks_ : 1;
+            if (a == A_inner_) {
+                a = 0;
+                a_row_ += 1;
+                if (a_row_ == A_rows_) {
+                    a_row_ = 0;
+                    b += by_b_ ? tasks_ : 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
+                    }
+                }
+            }
+            task_ += tasks_ - 1;
         }
     }
 }

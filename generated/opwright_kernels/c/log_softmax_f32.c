@@ -500,56 +500,37 @@ static void log_softmax_f32_0_c(void *context_, int64_t part_)
         const int64_t rest_2_ = rest_1_ / A_rows_;
         int64_t b = rest_2_ % B_inner_;
         int64_t b_row_ = rest_2_ / B_inner_;
-        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C, 1), 16), 1);
-        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
-            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
-            int64_t b_of_[16];
-            int64_t a_of_[16];
-            int64_t src_B_b_at__of_[16];
-            int64_t src_A_a_at__of_[16];
-            int64_t dst_B_b_at__of_[16];
-            int64_t dst_A_a_at__of_[16];
+        const int64_t by_a_ = A_inner_ != 1;
+        const int64_t by_b_ = A_inner_ == 1 && A_rows_ == 1 && B_inner_ != 1;
+        const int64_t group_ = opwright_max(opwright_min((C <= 63 ? opwright_min(block_, 2048) : 2048) / opwright_max(C, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t src_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A, &src_A_a_at_walk_);
+            const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
+            const int64_t dst_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
+            const int64_t tasks_ = opwright_min(group_, opwright_min(by_a_ ? A_inner_ - a : by_b_ ? B_inner_ - b : 1, end_task_ - task_));
             float peak_of_[16];
             float total_of_[16];
             float shared_0__of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                b_of_[t_] = b;
-                a_of_[t_] = a;
-                src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
-                src_A_a_at__of_[t_] = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A, &src_A_a_at_walk_);
-                dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
-                dst_A_a_at__of_[t_] = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
                 peak_of_[t_] = -INFINITY;
                 total_of_[t_] = 0.0f;
                 shared_0__of_[t_] = 0.0f;
-                a += 1;
-                if (a == A_inner_) {
-                    a = 0;
-                    a_row_ += 1;
-                    if (a_row_ == A_rows_) {
-                        a_row_ = 0;
-                        b += 1;
-                        if (b == B_inner_) {
-                            b = 0;
-                            b_row_ += 1;
-                        }
-                    }
-                }
             }
-            if (src_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1)) {
-                opwright_max_rows_f32_f32(src + (src_B_b_at__of_[0] + b_of_[0] * src_B_step_ + src_A_a_at__of_[0] + a_of_[0] * src_A_step_), src_A_step_, C, tasks_, &peak_of_[0]);
+            if (src_C == 1 && C <= block_) {
+                opwright_max_rows_f32_f32(src + (src_B_b_at_ + b * src_B_step_ + src_A_a_at_ + a * src_A_step_), by_a_ ? src_A_step_ : by_b_ ? src_B_step_ : 0, C, tasks_, &peak_of_[0]);
             }
-            if (!(src_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1))) {
+            if (!(src_C == 1 && C <= block_)) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     if (src_C == 1 && C <= block_) {
-                        opwright_max_rows_f32_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_A_step_, C, 1, &peak_of_[t_]);
+                        opwright_max_rows_f32_f32(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + src_A_a_at_ + (a + t_ * by_a_) * src_A_step_), by_a_ ? src_A_step_ : by_b_ ? src_B_step_ : 0, C, 1, &peak_of_[t_]);
                     }
                     if (!(src_C == 1 && C <= block_)) {
                         opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(-INFINITY);
                         for (int64_t c = 0; c < C; c += block_) {
                             const int64_t n_ = opwright_min(block_, C - c);
                             float src_room_[512];
-                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + c * src_C + src_A_a_at_ + (a + t_ * by_a_) * src_A_step_), src_C, n_, src_room_);
                             sums_0_ = opwright_max_row_f32_f32(sums_0_, src_row_, n_);
                         }
                         peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_lanes_f32(sums_0_));
@@ -562,7 +543,7 @@ static void log_softmax_f32_0_c(void *context_, int64_t part_)
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);
                         float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + c * src_C + src_A_a_at_ + (a + t_ * by_a_) * src_A_step_), src_C, n_, src_room_);
                         const float same_0_ = peak_of_[t_];
                         float * made_0_ = made_0_rows_ + t_ * C + c;
                         opwright_fetch(src_row_ + n_, n_ * 4);
@@ -588,7 +569,7 @@ static void log_softmax_f32_0_c(void *context_, int64_t part_)
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);
                         float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + c * src_C + src_A_a_at_ + (a + t_ * by_a_) * src_A_step_), src_C, n_, src_room_);
                         opwright_fetch(src_row_ + n_, n_ * 4);
                         const float same_0_ = peak_of_[t_];
                         float made_0_[512];
@@ -605,14 +586,14 @@ static void log_softmax_f32_0_c(void *context_, int64_t part_)
                 shared_0__of_[t_] = opwright_log_f32(total_of_[t_]);
             }
             {
-                const int vectors_ = OPWRIGHT_EACH > 1 && dst_C == 1 && src_C == 1;
+                const int vectors_ = OPWRIGHT_EACH > 1 && dst_C == 1 && src_C == 1 && C > OPWRIGHT_BRIEF;
                 if (vectors_) {
                     for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                         {
                             const int64_t c = 0;
                             const int64_t n_ = C;
-                            float * dst_row_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
-                            const float * src_row_ = src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_);
+                            float * dst_row_ = dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + c * dst_C + dst_A_a_at_ + (a + t_ * by_a_) * dst_A_step_);
+                            const float * src_row_ = src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + c * src_C + src_A_a_at_ + (a + t_ * by_a_) * src_A_step_);
                             const float same_0_ = peak_of_[t_];
                             const float same_1_ = shared_0__of_[t_];
                             {
@@ -628,24 +609,69 @@ static void log_softmax_f32_0_c(void *context_, int64_t part_)
                     }
                 }
                 if (!vectors_) {
-                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                        for (int64_t c = 0; c < C; c += block_) {
-                            const int64_t n_ = opwright_min(block_, C - c);
-                            float dst_room_[512];
-                            float * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
-                            float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
-                            float src_room_[512];
-                            const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
-                            const float same_0_ = peak_of_[t_];
-                            const float same_1_ = shared_0__of_[t_];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                dst_row_[i_] = src_row_[i_] - same_0_ - same_1_;
+                    {
+                        const int one_row_ = 0 < C && C <= 63 && (src_C == 1 && (by_a_ ? src_A_step_ : by_b_ ? src_B_step_ : 0) == C && dst_C == 1 && (by_a_ ? dst_A_step_ : by_b_ ? dst_B_step_ : 0) == C) && block_ >= C * group_;
+                        if (one_row_) {
+                            float same_0_of_[16];
+                            float same_1_of_[16];
+                            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                                const float same_0_ = peak_of_[t_];
+                                same_0_of_[t_] = same_0_;
+                                const float same_1_ = shared_0__of_[t_];
+                                same_1_of_[t_] = same_1_;
                             }
-                            opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+                            float same_0_room_[1072];
+                            const float * same_0_row_ = opwright_repeated_f32(same_0_of_, 1, 0, C, tasks_ * C, same_0_room_);
+                            float same_1_room_[1072];
+                            const float * same_1_row_ = opwright_repeated_f32(same_1_of_, 1, 0, C, tasks_ * C, same_1_room_);
+                            for (int64_t c = 0; c < C; c += block_) {
+                                const int64_t n_ = tasks_ * C;
+                                float dst_room_[512];
+                                float * dst_first_ = dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_);
+                                float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                                float src_room_[512];
+                                const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    dst_row_[i_] = src_row_[i_] - same_0_row_[i_] - same_1_row_[i_];
+                                }
+                                opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+                            }
+                        }
+                        if (!one_row_) {
+                            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                                for (int64_t c = 0; c < C; c += block_) {
+                                    const int64_t n_ = opwright_min(block_, C - c);
+                                    float dst_room_[512];
+                                    float * dst_first_ = dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + c * dst_C + dst_A_a_at_ + (a + t_ * by_a_) * dst_A_step_);
+                                    float *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
+                                    float src_room_[512];
+                                    const float *restrict src_row_ = opwright_row_f32(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + c * src_C + src_A_a_at_ + (a + t_ * by_a_) * src_A_step_), src_C, n_, src_room_);
+                                    const float same_0_ = peak_of_[t_];
+                                    const float same_1_ = shared_0__of_[t_];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        dst_row_[i_] = src_row_[i_] - same_0_ - same_1_;
+                                    }
+                                    opwright_put_f32(dst_row_, dst_first_, dst_C, n_);
+                                }
+                            }
                         }
                     }
                 }
             }
+            a += by_a_ ? tasks_ : 1;
+            if (a == A_inner_) {
+                a = 0;
+                a_row_ += 1;
+                if (a_row_ == A_rows_) {
+                    a_row_ = 0;
+                    b += by_b_ ? tasks_ : 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
+                    }
+                }
+            }
+            task_ += tasks_ - 1;
         }
     }
 }

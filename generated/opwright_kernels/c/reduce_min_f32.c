@@ -46,31 +46,23 @@ static void reduce_min_f32_0_r(void *context_, int64_t part_)
     if (first_task_ < end_task_) {
         int64_t k = first_task_ % K_inner_;
         int64_t k_row_ = first_task_ / K_inner_;
+        const int64_t by_k_ = K_inner_ != 1;
         const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(R_cells_, 1), 16), 1);
-        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
-            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
-            int64_t k_of_[16];
-            int64_t src_K_k_at__of_[16];
-            int64_t dst_K_k_at__of_[16];
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
+            const int64_t dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
+            const int64_t tasks_ = opwright_min(group_, opwright_min(by_k_ ? K_inner_ - k : 1, end_task_ - task_));
             float dst_sum__of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                k_of_[t_] = k;
-                src_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
-                dst_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->dst_K, &dst_K_k_at_walk_);
                 dst_sum__of_[t_] = INFINITY;
-                k += 1;
-                if (k == K_inner_) {
-                    k = 0;
-                    k_row_ += 1;
-                }
             }
-            if (R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_ && k_of_[tasks_ - 1] == k_of_[0] + (tasks_ - 1)) {
-                opwright_min_rows_f32_f32(src + (src_K_k_at__of_[0] + k_of_[0] * src_K_step_), src_K_step_, R_inner_, tasks_, &dst_sum__of_[0]);
+            if (R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_) {
+                opwright_min_rows_f32_f32(src + (src_K_k_at_ + k * src_K_step_), by_k_ ? src_K_step_ : 0, R_inner_, tasks_, &dst_sum__of_[0]);
             }
-            if (!(R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_ && k_of_[tasks_ - 1] == k_of_[0] + (tasks_ - 1))) {
+            if (!(R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_)) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     if (R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_) {
-                        opwright_min_rows_f32_f32(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_), src_K_step_, R_inner_, 1, &dst_sum__of_[t_]);
+                        opwright_min_rows_f32_f32(src + (src_K_k_at_ + (k + t_ * by_k_) * src_K_step_), by_k_ ? src_K_step_ : 0, R_inner_, 1, &dst_sum__of_[t_]);
                     }
                     if (!(R_rows_ == 1 && src_R_step_ == 1 && R_inner_ <= block_)) {
                         opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(INFINITY);
@@ -79,7 +71,7 @@ static void reduce_min_f32_0_r(void *context_, int64_t part_)
                             for (int64_t r = 0; r < R_inner_; r += block_) {
                                 const int64_t n_ = opwright_min(block_, R_inner_ - r);
                                 float src_room_[512];
-                                const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
+                                const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + (k + t_ * by_k_) * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
                                 sums_0_ = opwright_min_row_f32_f32(sums_0_, src_row_, n_);
                             }
                         }
@@ -88,8 +80,14 @@ static void reduce_min_f32_0_r(void *context_, int64_t part_)
                 }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                dst[dst_K_k_at__of_[t_] + k_of_[t_] * dst_K_step_] = dst_sum__of_[t_];
+                dst[dst_K_k_at_ + (k + t_ * by_k_) * dst_K_step_] = dst_sum__of_[t_];
             }
+            k += by_k_ ? tasks_ : 1;
+            if (k == K_inner_) {
+                k = 0;
+                k_row_ += 1;
+            }
+            task_ += tasks_ - 1;
         }
     }
 }

@@ -53,27 +53,18 @@ static void reduce_prod_backward_f32_0_r(void *context_, int64_t part_)
     if (first_task_ < end_task_) {
         int64_t k = first_task_ % K_inner_;
         int64_t k_row_ = first_task_ / K_inner_;
+        const int64_t by_k_ = K_inner_ != 1;
         const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(R_cells_, 1), 16), 1);
-        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
-            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
-            int64_t k_of_[16];
-            int64_t src_K_k_at__of_[16];
-            int64_t diff_src_K_k_at__of_[16];
-            int64_t diff_dst_K_k_at__of_[16];
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
+            const int64_t diff_src_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_);
+            const int64_t diff_dst_K_k_at_ = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_);
+            const int64_t tasks_ = opwright_min(group_, opwright_min(by_k_ ? K_inner_ - k : 1, end_task_ - task_));
             float dst_zeros_of_[16];
             float dst_rest_of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                k_of_[t_] = k;
-                src_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->src_K, &src_K_k_at_walk_);
-                diff_src_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_src_K, &diff_src_K_k_at_walk_);
-                diff_dst_K_k_at__of_[t_] = opwright_walked(k_row_, sizes_->K_rank, sizes_->K_extents, sizes_->diff_dst_K, &diff_dst_K_k_at_walk_);
                 dst_zeros_of_[t_] = 0.0f;
                 dst_rest_of_[t_] = 1.0f;
-                k += 1;
-                if (k == K_inner_) {
-                    k = 0;
-                    k_row_ += 1;
-                }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 float sums_0_[32];
@@ -89,7 +80,7 @@ static void reduce_prod_backward_f32_0_r(void *context_, int64_t part_)
                     for (int64_t r = 0; r < R_inner_; r += block_) {
                         const int64_t n_ = opwright_min(block_, R_inner_ - r);
                         float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + (k + t_ * by_k_) * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
                         const int64_t whole_ = n_ / 32 * 32;
                         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                             for (int64_t j_ = 0; j_ < 32; ++j_) {
@@ -129,11 +120,11 @@ static void reduce_prod_backward_f32_0_r(void *context_, int64_t part_)
                     for (int64_t r = 0; r < R_inner_; r += block_) {
                         const int64_t n_ = opwright_min(block_, R_inner_ - r);
                         float diff_src_room_[512];
-                        float * diff_src_first_ = diff_src + (diff_src_K_k_at__of_[t_] + k_of_[t_] * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
+                        float * diff_src_first_ = diff_src + (diff_src_K_k_at_ + (k + t_ * by_k_) * diff_src_K_step_ + diff_src_R_r_at_ + r * diff_src_R_step_);
                         float *restrict diff_src_row_ = diff_src_R_step_ == 1 ? diff_src_first_ : diff_src_room_;
-                        const float same_0_ = diff_dst[diff_dst_K_k_at__of_[t_] + k_of_[t_] * diff_dst_K_step_];
+                        const float same_0_ = diff_dst[diff_dst_K_k_at_ + (k + t_ * by_k_) * diff_dst_K_step_];
                         float src_room_[512];
-                        const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at__of_[t_] + k_of_[t_] * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
+                        const float *restrict src_row_ = opwright_row_f32(src + (src_K_k_at_ + (k + t_ * by_k_) * src_K_step_ + src_R_r_at_ + r * src_R_step_), src_R_step_, n_, src_room_);
                         const float same_1_ = dst_zeros_of_[t_] == 1.0f ? dst_rest_of_[t_] : 0.0f;
                         const float same_2_ = dst_zeros_of_[t_];
                         const float same_3_ = dst_rest_of_[t_];
@@ -144,6 +135,12 @@ static void reduce_prod_backward_f32_0_r(void *context_, int64_t part_)
                     }
                 }
             }
+            k += by_k_ ? tasks_ : 1;
+            if (k == K_inner_) {
+                k = 0;
+                k_row_ += 1;
+            }
+            task_ += tasks_ - 1;
         }
     }
 }

@@ -306,52 +306,31 @@ static void soft_max_backward_f32_0_c(void *context_, int64_t part_)
         const int64_t rest_2_ = rest_1_ / A_rows_;
         int64_t b = rest_2_ % B_inner_;
         int64_t b_row_ = rest_2_ / B_inner_;
-        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C, 1), 16), 1);
-        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
-            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
-            int64_t b_of_[16];
-            int64_t a_of_[16];
-            int64_t diff_dst_B_b_at__of_[16];
-            int64_t diff_dst_A_a_at__of_[16];
-            int64_t dst_B_b_at__of_[16];
-            int64_t dst_A_a_at__of_[16];
-            int64_t diff_src_B_b_at__of_[16];
-            int64_t diff_src_A_a_at__of_[16];
+        const int64_t by_a_ = A_inner_ != 1;
+        const int64_t by_b_ = A_inner_ == 1 && A_rows_ == 1 && B_inner_ != 1;
+        const int64_t group_ = opwright_max(opwright_min((C <= 63 ? opwright_min(block_, 2048) : 2048) / opwright_max(C, 1), 16), 1);
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t diff_dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
+            const int64_t diff_dst_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A, &diff_dst_A_a_at_walk_);
+            const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
+            const int64_t dst_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
+            const int64_t diff_src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
+            const int64_t diff_src_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A, &diff_src_A_a_at_walk_);
+            const int64_t tasks_ = opwright_min(group_, opwright_min(by_a_ ? A_inner_ - a : by_b_ ? B_inner_ - b : 1, end_task_ - task_));
             float total_of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                b_of_[t_] = b;
-                a_of_[t_] = a;
-                diff_dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_dst_B, &diff_dst_B_b_at_walk_);
-                diff_dst_A_a_at__of_[t_] = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_dst_A, &diff_dst_A_a_at_walk_);
-                dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
-                dst_A_a_at__of_[t_] = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
-                diff_src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->diff_src_B, &diff_src_B_b_at_walk_);
-                diff_src_A_a_at__of_[t_] = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->diff_src_A, &diff_src_A_a_at_walk_);
                 total_of_[t_] = 0.0f;
-                a += 1;
-                if (a == A_inner_) {
-                    a = 0;
-                    a_row_ += 1;
-                    if (a_row_ == A_rows_) {
-                        a_row_ = 0;
-                        b += 1;
-                        if (b == B_inner_) {
-                            b = 0;
-                            b_row_ += 1;
-                        }
-                    }
-                }
             }
             {
-                const int vectors_ = OPWRIGHT_EACH > 1 && diff_dst_C == 1 && dst_C == 1;
+                const int vectors_ = OPWRIGHT_EACH > 1 && diff_dst_C == 1 && dst_C == 1 && C > OPWRIGHT_BRIEF;
                 if (vectors_) {
                     for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                         opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(0.0f);
                         {
                             const int64_t c = 0;
                             const int64_t n_ = C;
-                            const float * diff_dst_row_ = diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_);
-                            const float * dst_row_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                            const float * diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + (b + t_ * by_b_) * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + (a + t_ * by_a_) * diff_dst_A_step_);
+                            const float * dst_row_ = dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + c * dst_C + dst_A_a_at_ + (a + t_ * by_a_) * dst_A_step_);
                             const int64_t whole_ = n_ / 32 * 32;
                             for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
                                 sums_0_ = opwright_plus_lanes(sums_0_, opwright_times_lanes(opwright_some_lanes_f32(diff_dst_row_, i_, i_ + 32), opwright_some_lanes_f32(dst_row_, i_, i_ + 32)));
@@ -364,52 +343,71 @@ static void soft_max_backward_f32_0_c(void *context_, int64_t part_)
                     }
                 }
                 if (!vectors_) {
-                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                        float sums_0_[32];
-                        for (int64_t j_ = 0; j_ < 32; ++j_) {
-                            sums_0_[j_] = 0.0f;
+                    {
+                        const int one_row_ = 0 < C && C <= 63 && (diff_dst_C == 1 && (by_a_ ? diff_dst_A_step_ : by_b_ ? diff_dst_B_step_ : 0) == C && dst_C == 1 && (by_a_ ? dst_A_step_ : by_b_ ? dst_B_step_ : 0) == C) && block_ >= C * group_;
+                        if (one_row_) {
+                            float terms_0_[1008];
+                            for (int64_t c = 0; c < C; c += block_) {
+                                const int64_t n_ = tasks_ * C;
+                                float diff_dst_room_[512];
+                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                                float dst_room_[512];
+                                const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, dst_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    terms_0_[i_] = diff_dst_row_[i_] * dst_row_[i_];
+                                }
+                            }
+                            opwright_sum_rows_f32_f32(terms_0_, C, C, tasks_, total_of_);
                         }
-                        for (int64_t c = 0; c < C; c += block_) {
-                            const int64_t n_ = opwright_min(block_, C - c);
-                            float diff_dst_room_[512];
-                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                            float dst_room_[512];
-                            const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
-                            const int64_t whole_ = n_ / 32 * 32;
-                            for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                        if (!one_row_) {
+                            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                                float sums_0_[32];
                                 for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                    sums_0_[j_] += diff_dst_row_[i_ + j_] * dst_row_[i_ + j_];
+                                    sums_0_[j_] = 0.0f;
                                 }
-                            }
-                            if (OPWRIGHT_PADS && whole_ < n_) {
-                                float diff_dst_row_end_[32];
-                                opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
-                                float dst_row_end_[32];
-                                opwright_end_4(dst_row_end_, dst_row_ + whole_, n_ - whole_);
-                                for (int64_t j_ = 0; j_ < 32; ++j_) {
-                                    sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * dst_row_end_[j_], sums_0_[j_]);
+                                for (int64_t c = 0; c < C; c += block_) {
+                                    const int64_t n_ = opwright_min(block_, C - c);
+                                    float diff_dst_room_[512];
+                                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + (b + t_ * by_b_) * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + (a + t_ * by_a_) * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                                    float dst_room_[512];
+                                    const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + c * dst_C + dst_A_a_at_ + (a + t_ * by_a_) * dst_A_step_), dst_C, n_, dst_room_);
+                                    const int64_t whole_ = n_ / 32 * 32;
+                                    for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] += diff_dst_row_[i_ + j_] * dst_row_[i_ + j_];
+                                        }
+                                    }
+                                    if (OPWRIGHT_PADS && whole_ < n_) {
+                                        float diff_dst_row_end_[32];
+                                        opwright_end_4(diff_dst_row_end_, diff_dst_row_ + whole_, n_ - whole_);
+                                        float dst_row_end_[32];
+                                        opwright_end_4(dst_row_end_, dst_row_ + whole_, n_ - whole_);
+                                        for (int64_t j_ = 0; j_ < 32; ++j_) {
+                                            sums_0_[j_] = opwright_pick_f32((int32_t)j_ < (int32_t)(n_ - whole_), sums_0_[j_] + diff_dst_row_end_[j_] * dst_row_end_[j_], sums_0_[j_]);
+                                        }
+                                    }
+                                    if (!OPWRIGHT_PADS) {
+                                        for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
+                                            sums_0_[j_] += diff_dst_row_[whole_ + j_] * dst_row_[whole_ + j_];
+                                        }
+                                    }
                                 }
-                            }
-                            if (!OPWRIGHT_PADS) {
-                                for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-                                    sums_0_[j_] += diff_dst_row_[whole_ + j_] * dst_row_[whole_ + j_];
-                                }
+                                total_of_[t_] += opwright_sum_of_f32(sums_0_);
                             }
                         }
-                        total_of_[t_] += opwright_sum_of_f32(sums_0_);
                     }
                 }
             }
             {
-                const int vectors_ = OPWRIGHT_EACH > 1 && diff_src_C == 1 && dst_C == 1 && diff_dst_C == 1;
+                const int vectors_ = OPWRIGHT_EACH > 1 && diff_src_C == 1 && dst_C == 1 && diff_dst_C == 1 && C > OPWRIGHT_BRIEF;
                 if (vectors_) {
                     for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                         {
                             const int64_t c = 0;
                             const int64_t n_ = C;
-                            float * diff_src_row_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
-                            const float * dst_row_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
-                            const float * diff_dst_row_ = diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_);
+                            float * diff_src_row_ = diff_src + (diff_src_B_b_at_ + (b + t_ * by_b_) * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + (a + t_ * by_a_) * diff_src_A_step_);
+                            const float * dst_row_ = dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + c * dst_C + dst_A_a_at_ + (a + t_ * by_a_) * dst_A_step_);
+                            const float * diff_dst_row_ = diff_dst + (diff_dst_B_b_at_ + (b + t_ * by_b_) * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + (a + t_ * by_a_) * diff_dst_A_step_);
                             const float same_0_ = total_of_[t_];
                             {
                                 const int64_t whole_ = n_ / 32 * 32;
@@ -424,25 +422,67 @@ static void soft_max_backward_f32_0_c(void *context_, int64_t part_)
                     }
                 }
                 if (!vectors_) {
-                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                        for (int64_t c = 0; c < C; c += block_) {
-                            const int64_t n_ = opwright_min(block_, C - c);
-                            float diff_src_room_[512];
-                            float * diff_src_first_ = diff_src + (diff_src_B_b_at__of_[t_] + b_of_[t_] * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at__of_[t_] + a_of_[t_] * diff_src_A_step_);
-                            float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
-                            float dst_room_[512];
-                            const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_), dst_C, n_, dst_room_);
-                            float diff_dst_room_[512];
-                            const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at__of_[t_] + b_of_[t_] * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at__of_[t_] + a_of_[t_] * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
-                            const float same_0_ = total_of_[t_];
-                            for (int64_t i_ = 0; i_ < n_; ++i_) {
-                                diff_src_row_[i_] = dst_row_[i_] * (diff_dst_row_[i_] - same_0_);
+                    {
+                        const int one_row_ = 0 < C && C <= 63 && (diff_dst_C == 1 && (by_a_ ? diff_dst_A_step_ : by_b_ ? diff_dst_B_step_ : 0) == C && dst_C == 1 && (by_a_ ? dst_A_step_ : by_b_ ? dst_B_step_ : 0) == C && diff_src_C == 1 && (by_a_ ? diff_src_A_step_ : by_b_ ? diff_src_B_step_ : 0) == C) && block_ >= C * group_;
+                        if (one_row_) {
+                            float same_0_of_[16];
+                            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                                const float same_0_ = total_of_[t_];
+                                same_0_of_[t_] = same_0_;
                             }
-                            opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                            float same_0_room_[1072];
+                            const float * same_0_row_ = opwright_repeated_f32(same_0_of_, 1, 0, C, tasks_ * C, same_0_room_);
+                            for (int64_t c = 0; c < C; c += block_) {
+                                const int64_t n_ = tasks_ * C;
+                                float diff_src_room_[512];
+                                float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + b * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + a * diff_src_A_step_);
+                                float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                                float dst_room_[512];
+                                const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + b * dst_B_step_ + c * dst_C + dst_A_a_at_ + a * dst_A_step_), dst_C, n_, dst_room_);
+                                float diff_dst_room_[512];
+                                const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + b * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + a * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                                for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                    diff_src_row_[i_] = dst_row_[i_] * (diff_dst_row_[i_] - same_0_row_[i_]);
+                                }
+                                opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                            }
+                        }
+                        if (!one_row_) {
+                            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                                for (int64_t c = 0; c < C; c += block_) {
+                                    const int64_t n_ = opwright_min(block_, C - c);
+                                    float diff_src_room_[512];
+                                    float * diff_src_first_ = diff_src + (diff_src_B_b_at_ + (b + t_ * by_b_) * diff_src_B_step_ + c * diff_src_C + diff_src_A_a_at_ + (a + t_ * by_a_) * diff_src_A_step_);
+                                    float *restrict diff_src_row_ = diff_src_C == 1 ? diff_src_first_ : diff_src_room_;
+                                    float dst_room_[512];
+                                    const float *restrict dst_row_ = opwright_row_f32(dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + c * dst_C + dst_A_a_at_ + (a + t_ * by_a_) * dst_A_step_), dst_C, n_, dst_room_);
+                                    float diff_dst_room_[512];
+                                    const float *restrict diff_dst_row_ = opwright_row_f32(diff_dst + (diff_dst_B_b_at_ + (b + t_ * by_b_) * diff_dst_B_step_ + c * diff_dst_C + diff_dst_A_a_at_ + (a + t_ * by_a_) * diff_dst_A_step_), diff_dst_C, n_, diff_dst_room_);
+                                    const float same_0_ = total_of_[t_];
+                                    for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                        diff_src_row_[i_] = dst_row_[i_] * (diff_dst_row_[i_] - same_0_);
+                                    }
+                                    opwright_put_f32(diff_src_row_, diff_src_first_, diff_src_C, n_);
+                                }
+                            }
                         }
                     }
                 }
             }
+            a += by_a_ ? tasks_ : 1;
+            if (a == A_inner_) {
+                a = 0;
+                a_row_ += 1;
+                if (a_row_ == A_rows_) {
+                    a_row_ = 0;
+                    b += by_b_ ? tasks_ : 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
+                    }
+                }
+            }
+            task_ += tasks_ - 1;
         }
     }
 }

@@ -490,64 +490,43 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
         const int64_t rest_2_ = rest_1_ / A_rows_;
         int64_t b = rest_2_ % B_inner_;
         int64_t b_row_ = rest_2_ / B_inner_;
-        const int64_t group_ = opwright_max(opwright_min(2048 / opwright_max(C, 1), 16), 1);
+        const int64_t by_a_ = A_inner_ != 1;
+        const int64_t by_b_ = A_inner_ == 1 && A_rows_ == 1 && B_inner_ != 1;
+        const int64_t group_ = opwright_max(opwright_min((C <= 63 ? opwright_min(block_, 2048) : 2048) / opwright_max(C, 1), 16), 1);
         float shared_0__room_of_[2048];
         float * shared_0__rows_ = group_ > 1 ? shared_0__room_of_ : shared_0_;
-        for (int64_t task_ = first_task_; task_ < end_task_; task_ += group_) {
-            const int64_t tasks_ = opwright_min(group_, end_task_ - task_);
-            int64_t b_of_[16];
-            int64_t a_of_[16];
-            int64_t src_B_b_at__of_[16];
-            int64_t src_A_a_at__of_[16];
-            int64_t dst_B_b_at__of_[16];
-            int64_t dst_A_a_at__of_[16];
-            int64_t stats_B_b_at__of_[16];
-            int64_t stats_A_a_at__of_[16];
+        for (int64_t task_ = first_task_; task_ < end_task_; ++task_) {
+            const int64_t src_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
+            const int64_t src_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A, &src_A_a_at_walk_);
+            const int64_t dst_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
+            const int64_t dst_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
+            const int64_t stats_B_b_at_ = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->stats_B, &stats_B_b_at_walk_);
+            const int64_t stats_A_a_at_ = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->stats_A, &stats_A_a_at_walk_);
+            const int64_t tasks_ = opwright_min(group_, opwright_min(by_a_ ? A_inner_ - a : by_b_ ? B_inner_ - b : 1, end_task_ - task_));
             float peak_of_[16];
             float base_of_[16];
             float total_of_[16];
             float shared_1__of_[16];
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                b_of_[t_] = b;
-                a_of_[t_] = a;
-                src_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->src_B, &src_B_b_at_walk_);
-                src_A_a_at__of_[t_] = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->src_A, &src_A_a_at_walk_);
-                dst_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->dst_B, &dst_B_b_at_walk_);
-                dst_A_a_at__of_[t_] = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->dst_A, &dst_A_a_at_walk_);
-                stats_B_b_at__of_[t_] = opwright_walked(b_row_, sizes_->B_rank, sizes_->B_extents, sizes_->stats_B, &stats_B_b_at_walk_);
-                stats_A_a_at__of_[t_] = opwright_walked(a_row_, sizes_->A_rank, sizes_->A_extents, sizes_->stats_A, &stats_A_a_at_walk_);
                 peak_of_[t_] = -INFINITY;
                 base_of_[t_] = 0.0f;
                 total_of_[t_] = 0.0f;
                 shared_1__of_[t_] = 0.0f;
-                a += 1;
-                if (a == A_inner_) {
-                    a = 0;
-                    a_row_ += 1;
-                    if (a_row_ == A_rows_) {
-                        a_row_ = 0;
-                        b += 1;
-                        if (b == B_inner_) {
-                            b = 0;
-                            b_row_ += 1;
-                        }
-                    }
-                }
             }
-            if (src_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1)) {
-                opwright_max_rows_f32_bf16(src + (src_B_b_at__of_[0] + b_of_[0] * src_B_step_ + src_A_a_at__of_[0] + a_of_[0] * src_A_step_), src_A_step_, C, tasks_, &peak_of_[0]);
+            if (src_C == 1 && C <= block_) {
+                opwright_max_rows_f32_bf16(src + (src_B_b_at_ + b * src_B_step_ + src_A_a_at_ + a * src_A_step_), by_a_ ? src_A_step_ : by_b_ ? src_B_step_ : 0, C, tasks_, &peak_of_[0]);
             }
-            if (!(src_C == 1 && C <= block_ && a_of_[tasks_ - 1] == a_of_[0] + (tasks_ - 1))) {
+            if (!(src_C == 1 && C <= block_)) {
                 for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                     if (src_C == 1 && C <= block_) {
-                        opwright_max_rows_f32_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_A_step_, C, 1, &peak_of_[t_]);
+                        opwright_max_rows_f32_bf16(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + src_A_a_at_ + (a + t_ * by_a_) * src_A_step_), by_a_ ? src_A_step_ : by_b_ ? src_B_step_ : 0, C, 1, &peak_of_[t_]);
                     }
                     if (!(src_C == 1 && C <= block_)) {
                         opwright_lanes_f32 sums_0_ = opwright_lanes_of_f32(-INFINITY);
                         for (int64_t c = 0; c < C; c += block_) {
                             const int64_t n_ = opwright_min(block_, C - c);
                             opwright_bf16 src_room_[512];
-                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + c * src_C + src_A_a_at_ + (a + t_ * by_a_) * src_A_step_), src_C, n_, src_room_);
                             sums_0_ = opwright_max_row_f32_bf16(sums_0_, src_row_, n_);
                         }
                         peak_of_[t_] = opwright_max_so_far_f32(peak_of_[t_], opwright_max_lanes_f32(sums_0_));
@@ -562,24 +541,54 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
                     base_of_[t_] = peak_of_[t_] == -INFINITY ? 0.0f : peak_of_[t_];
                 }
             }
-            for (int64_t t_ = 0; t_ < tasks_; ++t_) {
-                for (int64_t c = 0; c < C; c += block_) {
-                    const int64_t n_ = opwright_min(block_, C - c);
-                    float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
-                    opwright_bf16 src_room_[512];
-                    const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at__of_[t_] + b_of_[t_] * src_B_step_ + c * src_C + src_A_a_at__of_[t_] + a_of_[t_] * src_A_step_), src_C, n_, src_room_);
-                    opwright_fetch(src_row_ + n_, n_ * 2);
-                    const float same_0_ = base_of_[t_];
-                    for (int64_t i_ = 0; i_ < n_; ++i_) {
-                        shared_0__row_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_;
+            {
+                const int one_row_ = 0 < C && C <= 63 && (src_C == 1 && (by_a_ ? src_A_step_ : by_b_ ? src_B_step_ : 0) == C) && block_ >= C * group_;
+                if (one_row_) {
+                    float same_0_of_[16];
+                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                        const float same_0_ = base_of_[t_];
+                        same_0_of_[t_] = same_0_;
                     }
-                    if (!(group_ > 1)) {
-                        opwright_exp_row_f32(shared_0__row_, shared_0__row_, n_);
+                    float same_0_room_[1072];
+                    const float * same_0_row_ = opwright_repeated_f32(same_0_of_, 1, 0, C, tasks_ * C, same_0_room_);
+                    for (int64_t c = 0; c < C; c += block_) {
+                        const int64_t n_ = tasks_ * C;
+                        float *restrict shared_0__row_ = shared_0__rows_ + 0 * C + c;
+                        opwright_bf16 src_room_[512];
+                        const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + b * src_B_step_ + c * src_C + src_A_a_at_ + a * src_A_step_), src_C, n_, src_room_);
+                        opwright_fetch(src_row_ + n_, n_ * 2);
+                        for (int64_t i_ = 0; i_ < n_; ++i_) {
+                            shared_0__row_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_row_[i_];
+                        }
+                        if (!(group_ > 1)) {
+                            opwright_exp_row_f32(shared_0__row_, shared_0__row_, n_);
+                        }
+                    }
+                    if (group_ > 1) {
+                        opwright_exp_row_f32(shared_0__rows_, shared_0__rows_, tasks_ * C);
                     }
                 }
-            }
-            if (group_ > 1) {
-                opwright_exp_row_f32(shared_0__rows_, shared_0__rows_, tasks_ * C);
+                if (!one_row_) {
+                    for (int64_t t_ = 0; t_ < tasks_; ++t_) {
+                        for (int64_t c = 0; c < C; c += block_) {
+                            const int64_t n_ = opwright_min(block_, C - c);
+                            float *restrict shared_0__row_ = shared_0__rows_ + t_ * C + c;
+                            opwright_bf16 src_room_[512];
+                            const opwright_bf16 *restrict src_row_ = opwright_row_bf16(src + (src_B_b_at_ + (b + t_ * by_b_) * src_B_step_ + c * src_C + src_A_a_at_ + (a + t_ * by_a_) * src_A_step_), src_C, n_, src_room_);
+                            opwright_fetch(src_row_ + n_, n_ * 2);
+                            const float same_0_ = base_of_[t_];
+                            for (int64_t i_ = 0; i_ < n_; ++i_) {
+                                shared_0__row_[i_] = opwright_from_bf16(src_row_[i_]) - same_0_;
+                            }
+                            if (!(group_ > 1)) {
+                                opwright_exp_row_f32(shared_0__row_, shared_0__row_, n_);
+                            }
+                        }
+                    }
+                    if (group_ > 1) {
+                        opwright_exp_row_f32(shared_0__rows_, shared_0__rows_, tasks_ * C);
+                    }
+                }
             }
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 opwright_lanes_f32 sums_1_ = opwright_lanes_of_f32(0.0f);
@@ -595,7 +604,7 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
                     for (int64_t c = 0; c < C; c += block_) {
                         const int64_t n_ = opwright_min(block_, C - c);
                         opwright_bf16 dst_room_[512];
-                        opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                        opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + c * dst_C + dst_A_a_at_ + (a + t_ * by_a_) * dst_A_step_);
                         opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                         const int64_t whole_ = n_ / 32 * 32;
                         const int past_ = 0;
@@ -631,7 +640,7 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
                         const int holds_16_ = peak_of_[t_] == -INFINITY;
                         if (holds_16_) {
                             opwright_bf16 dst_room_[512];
-                            opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                            opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + c * dst_C + dst_A_a_at_ + (a + t_ * by_a_) * dst_A_step_);
                             opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                             for (int64_t i_ = 0; i_ < n_; ++i_) {
                                 dst_row_[i_] = opwright_cut_bf16(0.0f);
@@ -640,7 +649,7 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
                         }
                         if (!holds_16_) {
                             opwright_bf16 dst_room_[512];
-                            opwright_bf16 * dst_first_ = dst + (dst_B_b_at__of_[t_] + b_of_[t_] * dst_B_step_ + c * dst_C + dst_A_a_at__of_[t_] + a_of_[t_] * dst_A_step_);
+                            opwright_bf16 * dst_first_ = dst + (dst_B_b_at_ + (b + t_ * by_b_) * dst_B_step_ + c * dst_C + dst_A_a_at_ + (a + t_ * by_a_) * dst_A_step_);
                             opwright_bf16 *restrict dst_row_ = dst_C == 1 ? dst_first_ : dst_room_;
                             const int64_t whole_ = n_ / 32 * 32;
                             const int past_ = 0;
@@ -680,10 +689,24 @@ static void soft_max_bf16_bf16_f32_0_c(void *context_, int64_t part_)
             for (int64_t t_ = 0; t_ < tasks_; ++t_) {
                 if (!stats_absent_) {
                     for (int64_t o = 0; o < 1; ++o) {
-                        stats[stats_B_b_at__of_[t_] + b_of_[t_] * stats_B_step_ + o * stats_One + stats_A_a_at__of_[t_] + a_of_[t_] * stats_A_step_] = base_of_[t_] + shared_1__of_[t_];
+                        stats[stats_B_b_at_ + (b + t_ * by_b_) * stats_B_step_ + o * stats_One + stats_A_a_at_ + (a + t_ * by_a_) * stats_A_step_] = base_of_[t_] + shared_1__of_[t_];
                     }
                 }
             }
+            a += by_a_ ? tasks_ : 1;
+            if (a == A_inner_) {
+                a = 0;
+                a_row_ += 1;
+                if (a_row_ == A_rows_) {
+                    a_row_ = 0;
+                    b += by_b_ ? tasks_ : 1;
+                    if (b == B_inner_) {
+                        b = 0;
+                        b_row_ += 1;
+                    }
+                }
+            }
+            task_ += tasks_ - 1;
         }
     }
 }

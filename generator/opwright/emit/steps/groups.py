@@ -59,19 +59,17 @@ ONE_ROW, N = Name("one_row_"), Name("n_")
 class Grouped:
     """What the loop over groups is made of."""
 
-    numbered: Sequence[Stmt]  # the letters of the task at `task`, if they do not count up
-    begins: Sequence[Declare]  # what each task begins with, by name
-    advance: Sequence[Stmt]  # makes the letters those of the next task
+    shared: Sequence[
+        Declare
+    ]  # what its tasks share: the letters of the first one, if they do not count up, and offsets
+    left: Expr  # how many tasks follow one another from there on along one letter
+    places: Mapping[str, Expr]  # letters of a task, as those of the first one and its place in the group
+    begins: Sequence[Declare]  # the numbers that each task begins with, by name
+    advance: Sequence[Stmt]  # makes the letters those of the next group
     steps: Sequence[Sequence[Stmt]]
     rows: Mapping[str, str]  # arrays with a row for each task: the type of their cells
     length: Expr  # of a row
-    letters: Sequence[str]  # of the tasks, the fastest last
     joins: Callable[[Set[str]], Expr | None]  # whether rows of neighbouring tasks follow one another in these arrays
-
-
-def task_of_group() -> Expr:
-    """The number of a task."""
-    return Binary("+", Name("task_"), TASK)
 
 
 def rows_of_tasks(elements: Elements, phase: Phase) -> dict[str, str] | None:
@@ -99,27 +97,30 @@ def in_groups(found: Grouped, first: Expr, end: Expr) -> list[Stmt]:
     """The loop over groups, after what stands before it."""
     wanted = nodes.names_of(statement for step in found.steps for statement in step)
     begins = [one for one in found.begins if one.name in wanted]
-    places: dict[str, Expr] = {one.name: Index(Name(f"{one.name}_of_"), TASK) for one in begins}
-    filled = [Assign(places[one.name], one.value) for one in begins]
+    numbers = {one.name: Index(Name(f"{one.name}_of_"), TASK) for one in begins}
+    filled = [Assign(numbers[one.name], one.value) for one in begins]
     moved = Binary("*", TASK, found.length)
-    places |= {name: Binary("+", Name(f"{name}_rows_"), moved) for name in found.rows}
-    bodies = [(*found.numbered, *filled, *found.advance)]
-    bodies += [tuple(placed(one, places) for one in _in_place(step)) for step in found.steps]
+    rows = {name: Binary("+", Name(f"{name}_rows_"), moved) for name in found.rows}
+    bodies = [
+        tuple(placed(one, {**found.places, **numbers, **rows}) for one in _in_place(step)) for step in found.steps
+    ]
     arrays = (DeclareArray(f"{one.name}_of_", one.c_type, TASKS) for one in begins)
-    count = Declare(COUNT.name, Call("opwright_min", (GROUP, Binary("-", end, Name("task_")))))
-    last = Binary("-", COUNT, ONE)
-    begin, past = (Index(Name(f"{found.letters[-1]}_of_"), at) for at in (ZERO, last))
-    follow = Binary("==", past, Binary("+", begin, last)) if found.letters[-1] in places else None
     known = {f"{one.name}_of_" for one in begins}
     loops, fits = list[Stmt](), False
+    loops += [For(TASK.name, ZERO, COUNT, tuple(filled))] if filled else []
     for body in bodies:
         step, after = _in_one_call(body, found)
-        made = _in_two(body, found) or _of_group(step, after, follow, known)
-        run = None if follow is None else _in_one_run((step, after), made, found, follow, known)
+        made = _in_two(body, found) or _of_group(step, after, found)
+        run = _in_one_run((step, after), made, found, known)
         fits |= bool(run)
-        forms = run or ([_in_one_row(made[0], found, follow, known), *made[1:]] if follow is not None else made)
+        forms = run or [_in_one_row(made[0], found, known), *made[1:]]
         loops += _in_vectors(body, forms, found, bool(run)) if not after else forms
-    return [*_before(found, fits), For("task_", first, end, (count, *arrays, *loops), step=GROUP)]
+    used, task = nodes.names_of((*loops, found.left)), Name("task_")
+    shared = [one for one in found.shared if one.name in used]
+    count = Declare(COUNT.name, Call("opwright_min", (GROUP, found.left)))
+    moves = [*found.advance, Assign(task, Binary("-", COUNT, ONE), "+=")] if found.advance else []
+    by = None if moves else GROUP
+    return [*_before(found, fits), For(task.name, first, end, (*shared, count, *arrays, *loops, *moves), step=by)]
 
 
 def _in_place(step: Sequence[Stmt]) -> list[Stmt]:
@@ -227,11 +228,8 @@ def _makes(one: Stmt, body: Sequence[Stmt]) -> Set[str]:
     return arrays & nodes.names(one) if isinstance(one, Do) else set()
 
 
-def _of_group(body: Sequence[Stmt], after: Sequence[Stmt], follow: Expr | None, known: Set[str]) -> list[Stmt]:
-    """The loop over the tasks of a group; a call that sums up a row of a task takes rows that follow one another.
-
-    So do those of tasks that `follow`, and rows in room of the group's own, which know nothing of their tasks.
-    """
+def _of_group(body: Sequence[Stmt], after: Sequence[Stmt], found: Grouped) -> list[Stmt]:
+    """The loop over the tasks of a group; a call that sums up a row of a task takes those of all."""
     loop: Stmt = For(TASK.name, ZERO, COUNT, tuple(body))
     whole = body[0] if body and len(body) == (2 if isinstance(body[0], If) else 1) else None
     first = whole.body[0] if isinstance(whole, If) else whole
@@ -239,16 +237,19 @@ def _of_group(body: Sequence[Stmt], after: Sequence[Stmt], follow: Expr | None, 
     if not isinstance(call, Call) or not _of_rows(call.function) or call.arguments[1] == ZERO:
         return [loop, *after]
     tests = [whole.condition] if isinstance(whole, If) else []
-    if nodes.names(call) & known:
-        if follow is None:
-            return [loop, *after]
-        tests.append(follow)
-    row, pitch, cells, _, *others = (placed(one, {TASK.name: ZERO}) for one in call.arguments)
+    row, pitch, cells, _, *others = (_of_first(one, found) for one in call.arguments)
     several, together = Do(Call(call.function, (row, pitch, cells, COUNT, *others))), both(tests)
     return [If(together, (several,)), If(Unary("!", together), (loop,))] if tests else [several]
 
 
-def _in_one_row(step: Stmt, found: Grouped, follow: Expr, known: Set[str]) -> Stmt:
+def _of_first(code: Any, found: Grouped) -> Any:
+    """Code of the first task of a group."""
+    for name, place in found.places.items():
+        code = _instead(code, place, Name(name))
+    return placed(code, {TASK.name: ZERO})
+
+
+def _in_one_row(step: Stmt, found: Grouped, known: Set[str]) -> Stmt:
     """The loop over the tasks of a group, which takes rows that follow one another as one.
 
     So it does if a step knows no more of a task than where its rows are: running sums of rows of 7 bf16, which are
@@ -259,27 +260,28 @@ def _in_one_row(step: Stmt, found: Grouped, follow: Expr, known: Set[str]) -> St
         return step
     (count, *rest), names = loop.body, nodes.names(loop)
     whole = (loop.begin, loop.end) == (ZERO, found.length) and isinstance(count, Declare) and count.name == N.name
-    if not whole or names & known - {f"{letter}_of_" for letter in found.letters}:
+    if not whole or names & known:
         return step
     if (test := found.joins({name.removesuffix("_rows_") for name in names})) is None:
         return step
     assert isinstance(count, Declare)
     cells = Binary("*", COUNT, found.length)
     row = replace(loop, body=(replace(count, value=Conditional(ONE_ROW, cells, count.value)), *rest))
-    join = Declare(ONE_ROW.name, both([test, Binary(">=", loop.step, cells), follow]), "int")
+    join = Declare(ONE_ROW.name, both([test, Binary(">=", loop.step, cells)]), "int")
     return Scope((join, replace(step, end=Conditional(ONE_ROW, ONE, COUNT), body=(row,))))
 
 
 def _in_one_run(
-    step: tuple[Sequence[Stmt], Sequence[Stmt]], made: Sequence[Stmt], found: Grouped, follow: Expr, known: Set[str]
+    step: tuple[Sequence[Stmt], Sequence[Stmt]], made: Sequence[Stmt], found: Grouped, numbers: Set[str]
 ) -> list[Stmt]:
     """A step, with what follows its loop, of all tasks at once where short rows follow one another, or as `made`."""
-    (body, after), numbers = step, known - {f"{letter}_of_" for letter in found.letters}
-    run = short_rows.one_run(body, found.length, numbers) if nodes.names_of(body) & numbers else None
+    body, after = step
+    first: Callable[[Stmt], Stmt] = lambda one: _of_first(one, found)  # noqa: E731
+    run = short_rows.one_run(body, found.length, numbers, first) if nodes.names_of(body) & numbers else None
     joined = found.joins({name.removesuffix("_rows_") for name in nodes.names_of(run or ())})
     if run is None or joined is None:
         return []
-    one = Declare(ONE_ROW.name, short_rows.served(found.length, joined, follow), "int")
+    one = Declare(ONE_ROW.name, short_rows.served(found.length, joined), "int")
     return [Scope((one, If(ONE_ROW, (*run, *after)), If(Unary("!", ONE_ROW), tuple(made))))]
 
 
@@ -327,6 +329,11 @@ def _before(found: Grouped, fits: bool) -> list[Stmt]:
             Declare(f"{name}_rows_", place, f"{c_type} *", changes=True),
         ]
     return made
+
+
+def _instead(code: Any, what: Expr, by: Expr) -> Any:
+    """Code with one value instead of another."""
+    return by if code == what else nodes.mapped(code, lambda part: _instead(part, what, by))
 
 
 def placed(code: Any, places: Mapping[str, Expr]) -> Any:

@@ -52,13 +52,12 @@ def whole(tasks: Tasks, part: Part, reduced: Sequence[Loop], bounds: Bounds) -> 
     name, known = tasks.own_loops(letters[-1])[-1].name, {*tasks.known(), *(one.name for one in tasks.of_task())}
     terms = [(term, nodes.names(term.index) <= known) for term in tasks.terms(read)]
     alone = all(isinstance(term.index, Name) for term, _ in terms)  # reduced letters begin at 0
-    pitch = [term.stride for term, _ in terms if term.index == Name(name)]
-    if not alone or not pitch:
+    if not alone or not any(term.index == Name(name) for term, _ in terms):
         return None
     begin = nodes.chain("+", [product(term.index, term.stride) for term, inside in terms if inside], ZERO)
     tests: list[Expr] = [Binary("==", loop.extent, ONE) for loop in reduced]
     tests += [Binary("==", step, ONE), Binary("<=", tasks.along(), Name("block_"))]
     row, sums = Binary("+", tasks.pointer(read.tensor), begin), Unary("&", tasks.element(part.target))
     name = function(part.operator, tasks.values_of(part.target.tensor).accumulate, tasks.dtype(read.tensor), "rows")
-    call = Call(name, (row, pitch[0], tasks.along(), ONE, sums))
+    call = Call(name, (row, tasks.pitch_of_tasks(read), tasks.along(), ONE, sums))
     return If(nodes.both(tests), (Do(call),), source=part.source)

@@ -79,7 +79,7 @@ def _pitch(loops: Tasks, read: Read) -> Expr:
         return loops.along() if loops.phase.own else ZERO
     if not loops.phase.own:
         return ZERO
-    return loops.pitch(read, loops.own_loops(loops.letters_of_tasks()[-1])[-1].name)
+    return loops.pitch_of_tasks(read)
 
 
 def begun(loops: Tasks, steps: Sequence[Made], always: Callable[[Part], bool]) -> list[Made]:

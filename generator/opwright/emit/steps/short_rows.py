@@ -12,7 +12,7 @@ one thread).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,11 +52,11 @@ class Sums:
     calls: Sequence[Stmt]
 
 
-def served(length: Expr, joined: Expr, follow: Expr) -> Expr:
+def served(length: Expr, joined: Expr) -> Expr:
     """Whether the rows of a group are one run, for which blocks of lanes have room; rows without cells are none."""
     room = Binary(">=", Name("block_"), Binary("*", length, Name("group_")))
     short = (Binary("<", ZERO, length), Binary("<=", length, nodes.integer(LONGEST)))
-    return nodes.both([*short, joined, room, follow])
+    return nodes.both([*short, joined, room])
 
 
 def room(length: Expr, cells: Expr) -> Expr:
@@ -65,8 +65,11 @@ def room(length: Expr, cells: Expr) -> Expr:
     return Conditional(short, Call("opwright_min", (Name("block_"), cells)), cells)
 
 
-def one_run(body: Sequence[Stmt], length: Expr, numbers: Set[str]) -> list[Stmt] | None:
-    """A step of all tasks at once, whose `numbers` are arrays with one of each task; None of other steps."""
+def one_run(body: Sequence[Stmt], length: Expr, numbers: Set[str], first: Callable[[Stmt], Stmt]) -> list[Stmt] | None:
+    """A step of all tasks at once, whose `numbers` are arrays with one of each task; None of other steps.
+
+    `first` makes code of a task that of the first one.
+    """
     places = [n for n, one in enumerate(body) if isinstance(one, For) and one.step == Name("block_")]
     loop = body[places[0]] if len(places) == 1 else None
     if not isinstance(loop, For) or (loop.begin, loop.end) != (ZERO, length):
@@ -82,7 +85,7 @@ def one_run(body: Sequence[Stmt], length: Expr, numbers: Set[str]) -> list[Stmt]
     hoisted = _hoisted(inner, numbers)
     rest = [_spread(one, hoisted.keys()) for one in (*inner, *sums.loops) if one not in hoisted.values()]
     cells = replace(count, value=Binary("*", COUNT, length))
-    run = _first(replace(loop, body=(cells, *rest)))
+    run = first(replace(loop, body=(cells, *rest)))
     known = {loop.letter, N.name, *(one.name for one in inner if isinstance(one, Declare))} - hoisted.keys()
     if nodes.names(run) & (numbers | hoisted.keys()) or nodes.names_of(hoisted.values()) & known:
         return None
@@ -158,8 +161,3 @@ def _spread(one: Stmt, names: Set[str], place: Expr | None = None) -> Stmt:
 def _placed(code: Any, what: Expr, by: Expr) -> Any:
     """Code with one value instead of another."""
     return by if code == what else nodes.mapped(code, lambda part: _placed(part, what, by))
-
-
-def _first(code: Any) -> Any:
-    """Code of the first task of a group."""
-    return _placed(code, TASK, ZERO)

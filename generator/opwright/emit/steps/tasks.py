@@ -35,9 +35,9 @@ from ..nodes import (
     Name,
     Stmt,
 )
-from . import joined, repeats
+from . import joined, moving, repeats
 from .elements import BEGIN, END, ROOM, TURNED
-from .groups import Grouped, in_groups, rows_of_tasks, runs, task_of_group
+from .groups import Grouped, in_groups, rows_of_tasks, runs
 from .loops import Loop, Loops, letter_of
 from .wholes import again, by_letter, inlined, row_of_table, sunk
 
@@ -207,21 +207,30 @@ class Tasks(Loops):
     ) -> list[Stmt]:
         """The loop over the tasks of a part, a group of them at a time."""
         assert self.lanes is not None
-        first, end, counts = Name("first_task_"), Name("end_task_"), self.counts_on(digits)
-        numbered = self.digits_of_task(digits, first if counts else task_of_group())
-        begins = [*(Declare(name, Name(name)) for name, _ in digits), *self.of_task(), *self.numbers()]
+        first, end, task, counts = *map(Name, ("first_task_", "end_task_", "task_")), self.counts_on(digits)
+        numbered, letters = self.digits_of_task(digits, first if counts else task), self.moving()
         length = nodes.chain("*", [self.extent(self.lanes, number) for _, number in self.copies(self.lanes)], ONE)
-        advance = self.next_task(digits, {}) if counts else ()
-        joins = partial(self.one_row, digits[-1][0], length)
-        letters = [name for name, _ in digits]
-        group = Grouped(() if counts else numbered, begins, advance, steps, rows, length, letters, joins)
+        rest = Binary("-", end, task)
+        left = Call("opwright_min", (moving.left(letters), rest)) if counts else rest
+        advance = self.next_task(digits, {}, moving.steps(letters)) if counts else ()
+        shared = [*(() if counts else numbered), *self.of_task()]
+        places, joins = moving.places(letters), partial(self.one_row, length)
+        group = Grouped(shared, left, places, self.numbers(), advance, steps, rows, length, joins)
         loop = in_groups(group, first, end)
         always = by_letter(self.wholes, ()).get("", [])
+        known = [*numbered, *moving.whether(letters)] if counts else []
         # which must not divide by an extent of 0
-        body = If(Binary("<", first, end), (*(numbered if counts else ()), *loop))
-        return [*self.span_of_tasks(total), *always, body]
+        return [*self.span_of_tasks(total), *always, If(Binary("<", first, end), (*known, *loop))]
 
-    def one_row(self, letter: str, length: Expr, names: Set[str]) -> Expr | None:
+    def moving(self) -> list[moving.Moving]:
+        """The letters along which the tasks of a group may follow one another, the fastest first."""
+        return moving.moving([loop for name in self.letters_of_tasks() for loop in self.own_loops(name)])
+
+    def pitch_of_tasks(self, read: Read) -> Expr:
+        """How far apart the cells of the tasks of a group are; 0 if they lie in no stride."""
+        return moving.pitch(self, read, self.moving())
+
+    def one_row(self, length: Expr, names: Set[str]) -> Expr | None:
         """Whether the rows of arrays follow one another from task to task; None if cells know where they lie."""
         assert self.lanes is not None
         walked = {*self.phase.own, self.lanes.name}
@@ -235,16 +244,11 @@ class Tasks(Loops):
         reads = [read for part in self.phase.parts for read in (part.target, *part.reads) if read.tensor in names]
         for read in dict.fromkeys(reads):
             if read.tensor not in self.staged.private:
-                step, pitch = self.step(read), self.pitch(read, letter)
+                step, pitch = self.step(read), self.pitch_of_tasks(read)
                 if step in (None, ZERO) or pitch == ZERO:
                     return None
                 tests += [Binary("==", step, ONE), Binary("==", pitch, length)]
         return nodes.both(dict.fromkeys(tests)) if tests else None
-
-    def pitch(self, read: Read, name: str) -> Expr:
-        """How far apart the cells of tasks are that follow one another along a letter; 0 if they lie in no stride."""
-        walks = [term for term in self.terms(read) if name in nodes.names(term.index)]
-        return walks[0].stride if len(walks) == 1 and walks[0].index == Name(name) else ZERO
 
     def span_of_tasks(self, total: Expr) -> list[Declare]:
         """The number of tasks, and the first of a part and the one past its last."""
@@ -279,14 +283,17 @@ class Tasks(Loops):
         return len(digits) > (FEW if self.blocked else 1) or bool(self.kept or self.crossing or self.row_copies[1])
 
     def next_task(
-        self, digits: Sequence[tuple[str, Expr]], wholes: Mapping[str, Sequence[Declare]]
+        self,
+        digits: Sequence[tuple[str, Expr]],
+        wholes: Mapping[str, Sequence[Declare]],
+        by: Mapping[str, Expr] | None = None,
     ) -> tuple[Stmt, ...]:
         """Increments the letters of a task to those of the next one, and updates values computed from them."""
         made: tuple[Stmt, ...] = ()
         for name, extent in digits:
             wrap = If(Binary("==", Name(name), extent), (Assign(Name(name), ZERO), *made))
             more = again(wholes.get(name, ()))
-            made = (Assign(Name(name), ONE, "+="), *((wrap,) if made else ()), *more)
+            made = (Assign(Name(name), (by or {}).get(name, ONE), "+="), *((wrap,) if made else ()), *more)
         return made
 
     def letters_of_tasks(self) -> list[str]:
