@@ -28,6 +28,7 @@ from .rewrites.apart import apart
 from .rewrites.batches_first import batches_first
 from .rewrites.beforehand import beforehand
 from .rewrites.bordered import bordered
+from .rewrites.complex_products import of_pairs
 from .rewrites.components import in_components
 from .rewrites.copied import copied
 from .rewrites.diagonals import on_diagonals
@@ -116,7 +117,7 @@ def staged(op: Op) -> Staged:
     found = unwound(in_digits(written_out(made_once(needed(found, outputs)), op)))
     found = at_offsets(told_once(at_named(looked_up(flattened(picked(found, op)), op))))
     found = assigned(in_strips(in_components(summed_first(on_sides(framed(found, op), op)))), once)
-    found = gaps_filled(on_diagonals(in_pieces(found, outputs), outputs), outputs)
+    found = gaps_filled(on_diagonals(in_pieces(of_pairs(found), outputs), outputs), outputs)
     found = accumulating(outside(found, outputs), outputs)
     found = factors_together(found)
     found = scanned(bordered(taps_of_one(respelled(found)), op))

@@ -74,14 +74,15 @@ def _distances(tasks: Tasks, read: Read) -> tuple[dict[str, int], int] | None:
     array, lane = tasks.program.arrays[read.tensor], tasks.lanes.name
     if lane not in expr.names(read):
         return {}, 0
-    if array.role == "between":
-        return ({}, 0) if array.name in tasks.staged.private else None
+    between = array.role == "between"  # without gaps
+    if between and array.name in tasks.staged.private:
+        return {}, 0
     found: dict[str, int] = {}
     distance = 1
     for axis, index in reversed([*zip(array.axes, read.indices, strict=True)]):
         if axis.kind != "one":
             return None
-        found[f"{array.name}_{axis.name}"] = distance
+        found |= {} if between else {f"{array.name}_{axis.name}": distance}
         if lane in expr.names(index):
             slope = slopes.slope(index, lane)
             step = int(slope.value) * distance if isinstance(slope, expr.Number) else 0
