@@ -55,10 +55,12 @@ def _moves(index: Expr, letter: str, apart: bool) -> bool:
 
 
 def close_cells(found: Program, index: Expr, letter: str) -> Expr | None:
-    """The first of a few cells of which each value of a letter has its own, `2 * i` of `2 * i + 1`."""
+    """The first of a few cells of which each value of a letter has its own, `2 * i` of `2 * i + 1`, or its only one."""
     growth = (
         slope(index, letter) if _letters(found, index) == {letter} and found.letters[letter].kind == "one" else None
     )
+    if growth == Number(1):
+        return index
     if not isinstance(growth, Number) or not 1 < growth.value <= CLOSE:
         return None
     turn = affine(index, [letter]).offset.constant
@@ -76,13 +78,50 @@ def accumulating(found: Program, outputs: Sequence[str]) -> Program:
     for output in outputs:
         writers = [part for part in found.parts if part.target.tensor == output]
         read = any(read.tensor == output for part in found.parts for read in part.reads)
-        if read or not (_written_once(found, writers) or written_in_pieces(found, writers)):
+        if not read and _set_over(found, writers):
+            found = _begun(found, writers)
+        elif read or not (_written_once(found, writers) or written_in_pieces(found, writers)):
             whole = _accumulated(found, output, writers, {})
             apart = _accumulated(found, output, writers, pairs) if (pairs := _apart(found, output)) else whole
             parts = [part for part in apart.parts if part.target.tensor == accumulator(output)]
             sums = [part for part in parts if part.operator != "set"]
             found = apart if sums and all(is_product(apart, part) for part in sums) else whole
     return found
+
+
+def _set_over(found: Program, writers: Sequence[Part]) -> bool:
+    """Whether steps only set cells, some maybe twice or none, and tasks can have no letter of all of them.
+
+    An image of 1000x1001 f32 inside of another one takes 0.4 of the time of an array of sums, bf16 0.35 (AMD EPYC,
+    Zen 4, gcc 12.2). Where a step reads an array where it writes, all stay as they are: calls may overwrite that one.
+    """
+    array = found.arrays[writers[0].target.tensor]
+    only_set = all(part.operator == "set" and not (part.by or part.unless_empty) for part in writers)
+    if not only_set or not array.axes or any(axis.kind != "one" for axis in array.axes):
+        return False
+    if _written_once(found, writers) or written_in_pieces(found, writers):
+        return False
+    walks = [
+        {found.walks(array.name, number, part.target.indices[number]) for part in writers}
+        for number in range(len(array.axes))
+    ]
+    free = all(len(letters) > 1 or None in letters for letters in walks)
+    each = all(_apart_from_each_other(found, part.target) for part in writers)
+    there = any(read.indices == part.target.indices for part in writers for read in part.reads)
+    return free and each and not (there and not plain(found, writers[0]))
+
+
+def _begun(found: Program, writers: Sequence[Part]) -> Program:
+    """The program in which a step of its own sets all cells before, if the first one does not."""
+    first, letters = writers[0], dict(found.letters)
+    if plain(found, first):
+        return found
+    name = first.target.tensor
+    axes = [Axis(f"{name}_{axis.name}_", axis.extent, axis.kind) for axis in found.arrays[name].axes]
+    letters |= {axis.name: axis for axis in axes}
+    begin = first.of(Read(name, tuple(Name(axis.name) for axis in axes)), "set", Number(0), letters)
+    at = found.parts.index(first)
+    return dataclasses.replace(found, letters=letters, parts=(*found.parts[:at], begin, *found.parts[at:]))
 
 
 def _written_once(found: Program, writers: Sequence[Part]) -> bool:

@@ -208,7 +208,8 @@ class Lowering(Tasks):
         lane = self.lanes is not None and self.lanes.name in used
         target = expr.names(part.target)
         letters = [name for name in used if name not in self.phase.own]
-        outer = [loop for n in letters if n in target for loop in self.loops_of(self.program.letters[n])]
+        written = planes.in_order(self, part, formula, [name for name in letters if name in target])
+        outer = [loop for n in written for loop in self.loops_of(self.program.letters[n])]
         reduced = [loop for n in letters if n not in target for loop in self.loops_of(self.program.letters[n])]
         lanes = [self.lane_name()] if lane else []
         summed = self.lanes is not None and lane and self.lanes.name not in target  # and put where they belong as one

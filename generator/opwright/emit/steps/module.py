@@ -285,6 +285,7 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             least = joined.LEAST if sums is None else together.LEAST
             walks = letter, letter in phase.own, tuple(walked)
             copies = all(copied_row(op, own.program, part) == letter for part in phase.parts)
+            copies = copies or planes.moves_rows(op, own, phase, letter)
             views.append(LaneView(*walks, moves, terms, far, *served, turns, joins, near, rows, copies, least, beside))
         result.append(tuple(views))
     return tuple(result)

@@ -9,8 +9,9 @@ cells of each row (AMD Zen 5, gcc 12.2).
 from __future__ import annotations
 
 from ...derive.algebra import slopes
-from ...derive.phases import Phase
+from ...derive.phases import Phase, Staged
 from ...derive.program import Formula, Part, given, summed_alone
+from ...derive.rewrites.growing import growing
 from ...language import expr
 from ...language.dtypes import DTYPES
 from ...language.expr import Number, Read
@@ -53,6 +54,33 @@ def copies(loops: Loops, part: Part, formula: Formula) -> bool:
     )
     exact = added is None or (loops.dtype(target.tensor), loops.values_of(target.tensor).accumulate) not in ROUNDED
     return moves and exact and roles and ones and alike and walked
+
+
+def moves_rows(op: Op, found: Staged, phase: Phase, letter: str) -> bool:
+    """Whether several steps only set cells of rows along a letter of tasks, which is the last of all that they name.
+
+    A frame around 4 x 156 rows of 157 pixels of 3 f32 takes 0.2 of the time of lanes along pixels (AMD EPYC, Zen 4,
+    gcc 12.2).
+    """
+    rows = [Loops(op, row, found, phase, letter) for row in op.dtypes]
+    forms = [(one, growing(op, found, phase, one.row, letter, one.is_number)[1]) for one in rows]
+    steps = [(loops, part) for loops, form in forms for part in form.parts]
+    lasts = {read.indices[-1:] for _, part in steps for read in (part.target, *part.reads)}
+    plain = all(len(part.formulas) == 1 and not (part.by or part.where) for _, part in steps)
+    own = letter in phase.own and len(phase.parts) > 1 and lasts == {(expr.Name(letter),)}
+    return own and plain and all(sets(loops, part, part.formulas[0]) for loops, part in steps)
+
+
+def in_order(loops: Loops, part: Part, formula: Formula, letters: list[str]) -> list[str]:
+    """The letters of such a step in the order of what it writes, if none but these are its loops.
+
+    A frame around 132 planes of 56x57 f32 whose columns a spec names first takes 0.3 of the time of its order, around
+    4 x 156 rows of 157 pixels of 3 0.2 (AMD EPYC, Zen 4, gcc 12.2).
+    """
+    places = [[name for name in letters if name in expr.names(index)] for index in part.target.indices]
+    found = [name for some in places for name in some]
+    alone = all(len(some) < 2 for some in places) and len({*found}) == len(found)
+    return found if alone and possible(loops, part, formula) else letters
 
 
 def across(op: Op, phase: Phase, lane: str) -> tuple[Read, ...]:
