@@ -27,6 +27,24 @@ def test_complex_products_are_what_the_interpreter_gives(tmp_path: Path) -> None
         assert first_disagreement(module, op, rng("pairs", op.function), CALLS, Counter()) is None, op.function
 
 
+def test_a_complex_matrix_times_a_vector_is_a_product_of_its_rows_as_they_lie(tmp_path: Path) -> None:
+    text = """op: Rows
+revision: 1
+summary: A complex matrix times a vector.
+dims: {rows: I, terms: K}
+inputs: [{name: a, dims: {I: I, K: K, X: 2}}, {name: c, dims: {K: K, X: 2}}]
+outputs: [{name: y, dims: {I: I, X: 2}}]
+dtypes: [{a: f32, c: f32, y: f32, accumulate: f32}]
+semantics:
+  ranges: {i: I, k: K}
+  steps:
+    - y[i, 0] += a[i, k, 0] * c[k, 0] - a[i, k, 1] * c[k, 1]
+    - y[i, 1] += a[i, k, 0] * c[k, 1] + a[i, k, 1] * c[k, 0]
+"""
+    library, _ = package({"Rows.yaml": text}, tmp_path, "one_product_of_rows")
+    assert [products(op) for op in library.ops] == [1]
+
+
 def test_columns_whose_components_are_neighbours_need_one_product(tmp_path: Path) -> None:
     text = """op: {name}
 revision: 1

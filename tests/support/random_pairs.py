@@ -17,7 +17,9 @@ LETTERS = {"batch": "n", "rows": "i", "columns": "j", "terms": "k"}
 
 def draw(random: np.random.Generator, name: str) -> str:
     """A spec with one product of complex matrices, or of some vector, and what is done with the result."""
-    used = {role: letter for role, letter in LETTERS.items() if role in ("columns", "terms") or random.random() < 0.7}
+    used = {role: letter for role, letter in LETTERS.items() if role == "terms" or random.random() < 0.7}
+    if not used.keys() & {"rows", "columns"}:
+        used["rows"] = LETTERS["rows"]
     sides = {
         "a": [used[role] for role in ("batch", "rows", "terms") if role in used],
         "c": [used[role] for role in ("batch", "columns", "terms") if role in used],
