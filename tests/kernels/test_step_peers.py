@@ -82,7 +82,7 @@ def disagreeing(found: Any, wanted: Any) -> str | None:
     """How a result differs; where ours is no finite number, theirs is none either, or the call was no fair one."""
     if found.shape != wanted.shape:
         return f" has the shape {found.shape}, not {wanted.shape}"
-    if wanted.dtype.kind == "f" and not np.isfinite(wanted).all():
+    if wanted.dtype.kind in "fV" and not np.isfinite(wanted).all():  # "V" are bf16 and other types of ml_dtypes
         found, wanted = (np.where(np.isfinite(wanted), array, 0) for array in (found, wanted))
     return difference(found, wanted, 3e-2 if wanted.dtype.itemsize < 4 else 2e-4)
 
