@@ -153,3 +153,35 @@ def test_the_run_before_a_last_axis_is_walked_as_that_behind_it(tmp_path: Path) 
         terms = np.exp(x.astype(np.float64))
         np.testing.assert_allclose(y, terms / terms.sum(axis, keepdims=True), rtol=1e-5)
         np.testing.assert_array_equal(most, x.max(axis))
+
+
+ORDERS = """
+op: EitherOrder
+revision: 1
+summary: Sums over two axes, whose letters go in either order.
+dims: {b: B, a: A, c: C}
+inputs: [{name: x, dims: {B: B, A: A, C: C}}]
+outputs: [{name: y, dims: {C: C}}]
+dtypes: [{x: f32, y: f32, accumulate: f32}]
+semantics:
+  ranges: {RANGES}
+  steps:
+    - y[c] += x[b, a, c]
+"""
+
+
+@pytest.mark.parametrize("ranges", ["b: B, a: A, c: C", "a: A, b: B, c: C"])
+def test_the_axis_that_cells_are_left_on_is_walked_innermost(ranges: str, tmp_path: Path) -> None:
+    random = rng("innermost axes", ranges)
+    text = ORDERS.replace("RANGES", ranges)
+    _, module = package({"either_order.yaml": text}, tmp_path, f"orders_{ranges[0]}")
+    (file,) = (Path(module.__file__).parent / "c").glob("either_order_*.c")
+    outer, inner = (
+        file.read_text().count(f"for (int64_t {letter} = 0; {letter} < {letter.upper()};") for letter in "ba"
+    )
+    assert outer > inner, "rows are taken one by one"
+    for shape in ((3, 5, 33), (7, 40, 70), (1, 300, 5), (300, 1, 18)):
+        x = random.integers(-8, 9, shape).astype(np.float32)
+        for order in itertools.permutations(range(3)):
+            given = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+            np.testing.assert_array_equal(module.either_order(given), x.sum((0, 1)))
