@@ -68,7 +68,16 @@ static inline double opwright_double(uint64_t bits)
     return value;
 }
 
-static inline float opwright_abs_f32(float x) { return opwright_float(opwright_bits(x) & 0x7fffffffu); }
+// Compilers know less of masks of bits: sums of abs(p - q) along 5001 rows of 77 bf16 take 0.78 of the time with their own
+// function, largest numbers of columns 0.78 (AMD EPYC, Zen 4, gcc 12.2).
+static inline float opwright_abs_f32(float x)
+{
+#if defined(__GNUC__)
+    return __builtin_fabsf(x);
+#else
+    return opwright_float(opwright_bits(x) & 0x7fffffffu);
+#endif
+}
 
 // The running maximum or minimum and one more number; a NaN wins over everything. An iteration of a loop waits for two
 // x86 instructions; with the `max` of values it would wait for three.
