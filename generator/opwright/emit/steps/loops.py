@@ -128,6 +128,10 @@ class Loops(Elements):
             loops = [Loop(letter.name, copy, self.extent(letter, number)) for copy, number in self.copies(letter)]
         return loops[:-1] if self.lanes is not None and letter.name == self.lanes.name else loops
 
+    def loops_along(self, letters: Sequence[str]) -> list[Loop]:
+        """Those of some letters, the first outermost."""
+        return [loop for name in letters for loop in self.loops_of(self.program.letters[name])]
+
     def as_merged(self, loops: Sequence[Loop]) -> list[Loop]:
         """Loops of reduced letters, of which those that calls may merge have the axis that all cells are left on last.
 

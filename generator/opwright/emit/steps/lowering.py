@@ -208,10 +208,8 @@ class Lowering(Tasks):
         lane = self.lanes is not None and self.lanes.name in used
         target = expr.names(part.target)
         letters = [name for name in used if name not in self.phase.own]
-        written = planes.in_order(self, part, formula, [name for name in letters if name in target])
-        outer = [loop for n in written for loop in self.loops_of(self.program.letters[n])]
-        terms = [loop for n in letters if n not in target for loop in self.loops_of(self.program.letters[n])]
-        reduced = self.as_merged(terms)
+        outer = self.loops_along(planes.in_order(self, part, formula, [name for name in letters if name in target]))
+        reduced = self.as_merged(self.loops_along([name for name in letters if name not in target]))
         lanes = [self.lane_name()] if lane else []
         summed = self.lanes is not None and lane and self.lanes.name not in target  # and put where they belong as one
         if scatters(part) and not summed:  # a term is put where it belongs before the next one
