@@ -133,10 +133,10 @@ static void tiny_task(const void *context, int64_t task, int64_t worker) {
     const tiny *p = context;
     const opwright_contraction *q = p->q;
     real *const together = (real *)(void *)(p->workers + worker * tiny_worker_bytes(q));
-    const int64_t last = min(p->products, (task + 1) * p->group);
-    for (int64_t product = task * p->group; product < last; product++) {
-        int64_t left, right, out;
-        product_at(q, product, &left, &right, &out);
+    const int64_t first = task * p->group, last = min(p->products, first + p->group), inner = q->batches - 1;
+    int64_t left, right, out, at = first % q->batch[inner]; // along the innermost batches, whose products need no division
+    product_at(q, first, &left, &right, &out);
+    for (int64_t product = first; product < last; product++) {
         const elem *const from = p->left + left, *const other = p->right + right;
         if (!p->out.finish)
             tiny_product(p, from, other, p->out.out + out * cell_size(q), 0);
@@ -148,6 +148,10 @@ static void tiny_task(const void *context, int64_t task, int64_t worker) {
                 for (int64_t m = 0; m < q->rows; m++)
                     put_sums(q, &p->out, out + m * q->out_row, together + m * q->columns, q->columns, worker);
         }
+        if (++at < q->batch[inner])
+            left += q->left_batch[inner], right += q->right_batch[inner], out += q->out_batch[inner];
+        else if (at = 0, product + 1 < last)
+            product_at(q, product + 1, &left, &right, &out);
     }
 }
 
