@@ -39,6 +39,19 @@ MIDDLE = HEAD.format(
     ranges="{n: N, m: M, c: C}", steps="['y[n, c] += x[n, m, c]']",
 )  # fmt: skip
 
+NORMS = HEAD.format(
+    name="Norms", dims="{b: B, h: H, w: W, c: C}", x="B: B, H: H, W: W, C: C", y="B: B, H: H, W: W, C: C", shape="",
+    ranges="{b: B, h: H, w: W, c: C}",
+    steps="['m[b, h, w] += x[b, h, w, c]', 'v[b, h, w] += (x[b, h, w, c] - m[b, h, w]) * (x[b, h, w, c] - m[b, h, w])', "
+    "'top[b, h, w] max= x[b, h, w, c]', 'low[b, h, w] min= x[b, h, w, c] - top[b, h, w]', "
+    "'y[b, h, w, c] = x[b, h, w, c] - low[b, h, w] + v[b, h, w]']",
+)  # fmt: skip
+
+
+def normed(x: np.ndarray) -> np.ndarray:
+    apart = x - x.sum(3, keepdims=True)
+    return x - (x - x.max(3, keepdims=True)).min(3, keepdims=True) + (apart * apart).sum(3, keepdims=True)
+
 
 def pooled(x: np.ndarray) -> np.ndarray:
     p, q = (x.shape[2] - 2) // 2 + 1, (x.shape[3] - 3) // 2 + 1
@@ -54,9 +67,11 @@ def middle(x: np.ndarray) -> np.ndarray:
     return x.sum(1)
 
 
-@pytest.mark.parametrize(("text", "wanted", "extents"), [(POOL, pooled, 4), (SHARES, shares, 2), (MIDDLE, middle, 3)])
+@pytest.mark.parametrize(
+    ("text", "wanted", "extents"), [(POOL, pooled, 4), (SHARES, shares, 2), (MIDDLE, middle, 3), (NORMS, normed, 4)]
+)
 def test_lanes_along_letters_of_views_agree_with_numpy(text: str, wanted, extents: int, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    library, module = package({"viewed.yaml": text}, tmp_path, f"viewed_{extents}")
+    library, module = package({"viewed.yaml": text}, tmp_path, f"viewed_{wanted.__name__}")
     op, random = library.ops[0], rng("views of letters", extents)
     (phase,) = staged(op).phases
     assert phase.views
@@ -81,6 +96,9 @@ def test_lanes_along_letters_of_views_agree_with_numpy(text: str, wanted, extent
     axes = np.zeros((3, 25, 33, 7)[:extents], np.float32)
     view = np.moveaxis(np.ascontiguousarray(np.moveaxis(axes, 1, -1)), -1, 1)
     assert call(view).strides[1] == 4
+    if wanted is normed:
+        channels_last = np.zeros((3, 25, 33, 7), np.float32).transpose(0, 2, 3, 1)
+        assert "lanes along w: block" in str(module.explain(op.function, channels_last))
     if wanted is middle:
         assert "lanes along m" in str(module.explain(op.function, view))
 
