@@ -27,7 +27,9 @@ from ._units import Unit, python_include
 
 OFTEN = 64  # calls that Python has answered as ones like before, after which this is worth a fifth of a second
 
-state = "not compiled yet"
+WAITING = "not compiled yet"
+
+state = WAITING
 _answered = OFTEN - 1 if os.environ.get("OPWRIGHT_CALLS") == "1" else 0
 _new: Any = None  # makes the functions of an operation
 _forgets: list[Any] = []  # of each operation
@@ -75,7 +77,7 @@ def answered(operation: Any, plan: Any, key: Any, inputs: Sequence[Any]) -> None
     """Python has answered a call like one before, of arrays without gaps: the next ones need not ask it."""
     global _answered
     _answered += 1
-    if _answered == OFTEN:
+    if _answered >= OFTEN and state == WAITING:
         start()
     if _new is not None and plan.told != [_epoch]:
         plan.told[:] = [_epoch]
