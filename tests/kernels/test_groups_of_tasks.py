@@ -80,7 +80,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def shapes(random: np.random.Generator) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Extents, many of them 1, and the axis of the cells."""
+    """Extents, many of them 1, and the axis of the cells; first rows of one cell, of which blocks have many."""
+    yield (90, 17, 3, 1), 3
     for number in range(CALLS):
         rank = 4 if number % 2 else int(random.integers(1, 6))
         extents = [int(random.choice([1, 1, 2, 3, 5, 17])) for _ in range(rank)]

@@ -19,6 +19,7 @@ from ...derive.narrow import dtype_of
 from ...derive.phases import Phase, Staged, staged
 from ...derive.picking import looked_up, picked
 from ...derive.program import Array, Axis, list_dtype, program
+from ...derive.rewrites.growing import growing
 from ...derive.rewrites.named_cells import at_named, indicated
 from ...derive.rewrites.needed import needed
 from ...derive.rewrites.parted import parted
@@ -229,11 +230,21 @@ def _between(op: Op, writer: StepWriter) -> dict[str, tuple[int, tuple[str, ...]
             array = own_staged.program.arrays[array.name]
             own = elements.own_axes(array)
             axes = [axis for n, axis in enumerate(array.axes) if n not in own and axis.kind != "ones"]
-            lanes = expr.Number(elements.cells_of_lanes() if letter in own.values() else 1)
+            lanes = expr.Number(_most_lanes(op, own_staged, phase, letter) if letter in own.values() else 1)
             number_only = elements.is_number(array.name)
             cells.append("0" if number_only else writer.print(slopes.times(_cells(axes), lanes)))
         result[array.name] = (number, tuple(cells))
     return result
+
+
+def _most_lanes(op: Op, found: Staged, phase: Phase, letter: str | None) -> int:
+    """The number of lanes in a task's arrays, in the kernels of all data types; these may have fewer such arrays."""
+    most = 0
+    for row in op.dtypes:
+        elements = Elements(op, row, found, phase, letter)
+        grown = growing(op, found, phase, row, letter, elements.is_number)
+        most = max(most, elements.cells_of_lanes(), Elements(op, row, *grown, letter).cells_of_lanes())
+    return most
 
 
 def _lane_choices(found: Staged, number: int) -> list[tuple[Staged, Phase]]:
