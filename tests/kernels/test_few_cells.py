@@ -54,7 +54,7 @@ def spec(random: np.random.Generator, name: str) -> str:
 
 def test_products_of_few_cells_are_what_the_interpreter_gives(tmp_path: Path) -> None:
     texts = {f"Few{n}.yaml": spec(np.random.default_rng([53, n]), f"Few{n}") for n in range(SPECS)}
-    library, module = package(texts, tmp_path, "few_cells")
+    library, module = package(texts, tmp_path, "products_of_few_cells")
     for op in library.ops:
         assert first_disagreement(module, op, rng("few cells", op.function), CALLS, Counter()) is None, op.function
 
