@@ -48,12 +48,12 @@ static void absolute_bf16_0_x(void *context_, int64_t part_)
         for (int64_t i_ = 0; i_ < whole_; i_ += 32) {
             opwright_bf16 cells_[32];
             for (int64_t j_ = 0; j_ < 32; ++j_) {
-                cells_[j_] = opwright_cut_bf16(opwright_abs_f32(opwright_from_bf16(src_row_[i_ + j_])));
+                cells_[j_] = opwright_abs_bf16(src_row_[i_ + j_]);
             }
             opwright_put_line(dst_row_ + i_, cells_, past_);
         }
         for (int64_t j_ = 0; j_ < n_ - whole_; ++j_) {
-            dst_row_[whole_ + j_] = opwright_cut_bf16(opwright_abs_f32(opwright_from_bf16(src_row_[whole_ + j_])));
+            dst_row_[whole_ + j_] = opwright_abs_bf16(src_row_[whole_ + j_]);
         }
         opwright_put_bf16(dst_row_, dst_first_, dst_X_step_, n_);
     }

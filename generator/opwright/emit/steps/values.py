@@ -209,6 +209,8 @@ class Values:
         if cell is not None and self.dtype(cell.tensor) == dtype and dtype in ("bf16", "f16"):
             return Call("opwright_plus_zero", (self.read(cell),))
         if dtype == "bf16" and self.accumulate == "f32" and not self.rounds(tree, dtype):
+            if isinstance(tree, expr.Call) and tree.function == "abs" and isinstance(tree.arguments[0], Read):
+                return Call("opwright_abs_bf16", (self.read(tree.arguments[0]),))
             return Call("opwright_cut_bf16", (self.value(tree),))
         return self.stored(self.cell(tree), dtype)
 
