@@ -63,6 +63,7 @@ def start() -> None:
     elif not any((folder / "Python.h").is_file() for folder in python_include()):
         state = "Python: its headers are missing"
     else:
+        state = "being compiled"  # not twice: others call meanwhile, and after errors
         try:
             function = ctypes.PyDLL(str(_load.load(unit()).path)).opwright_calls_new
             function.argtypes, function.restype = (ctypes.py_object, ctypes.py_object), ctypes.py_object
