@@ -27,7 +27,7 @@ _MAX_AXES = 64  # of a NumPy array
 _VECTORS = [struct.Struct(f"@{axes}q") for axes in range(_MAX_AXES + 1)]
 _FIRST_PAGE = 4096  # addresses below it belong to no process
 _HOST_DEVICES = (1, 3, 11, 13)  # CPU, CUDA host, ROCm host, CUDA managed
-_DTYPES = {
+DTYPES = {
     (code, np.dtype(kind).itemsize * 8): np.dtype(kind)
     for code, kinds in {
         0: (np.int8, np.int16, np.int32, np.int64),
@@ -143,7 +143,7 @@ def _read(value: Any) -> np.ndarray[Any, Any]:
     data, device, _, rank, code, bits, lanes, extents, steps, offset = tensor
     if device not in _HOST_DEVICES:
         raise BufferError(f"its DLPack device is of type {device}")
-    dtype = _DTYPES.get((code, bits))
+    dtype = DTYPES.get((code, bits))
     if dtype is None or lanes != 1:
         raise BufferError(f"its DLPack dtype has code {code}, {bits} bits, {lanes} lanes")
     shape = _int64s(extents, rank)

@@ -38,3 +38,12 @@ def order_of(
         order = tuple(sorted(range(len(steps)), key=lambda spot: -steps[spot]))
         return None if order == tuple(range(len(steps))) else order
     return None
+
+
+def strides_of(shape: Sequence[int], cell: int, order: Sequence[int] | None = None) -> tuple[int, ...]:
+    """The strides of an array without gaps, in bytes as its cells; with its axes in this order in memory."""
+    strides = [0] * len(shape)
+    for axis in reversed(range(len(shape)) if order is None else order):
+        strides[axis] = cell
+        cell *= shape[axis] or 1  # as in NumPy, where there are no cells
+    return tuple(strides)

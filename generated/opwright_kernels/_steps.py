@@ -26,7 +26,7 @@ from ._dtypes import DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
 from ._operation import allocated, thread_count
-from ._orders import order_of
+from ._orders import order_of, strides_of
 from ._quick import of_views
 from ._remember import CALLS
 from ._rules import dtype_name
@@ -61,11 +61,7 @@ class StepOperation(StepKernels):
                 if plan is None and ndarray in map(type, attributes):
                     key = self.key_of_plan(inputs, _remember.frozen(attributes), out)
                     plan = CALLS.get(key)
-                result = None if plan is None else plan.quick(inputs, out, threads)
-                if result is not None:
-                    _compiled_calls.answered(self, plan, key, inputs)
-                else:  # of views; a KeyError for a call unlike all before
-                    result = CALLS[key, _strides(inputs), _strides(_targets(out))](inputs, out, threads)
+                result = self.like_before(plan, key, inputs, out, threads)
                 if result is not None:
                     return result
         except Exception:  # of whatever kind: the refusal is made below
@@ -78,8 +74,9 @@ class StepOperation(StepKernels):
         """The outputs of a call. Raises Refusal or MemoryError."""
         if specialize is not None:
             _specialize.check("specialize", specialize)
-        given, targets = self.arrays(inputs), self.targets(out)
         single = out is not None and not isinstance(out, (tuple, list))
+        out = out if single or out is None else tuple(out)  # a list may change meanwhile
+        given, targets = self.arrays(inputs), self.targets(out)
         own = targets[0] if single else None if out is None else tuple(targets)
         found = None
         if specialize is None:
@@ -87,7 +84,11 @@ class StepOperation(StepKernels):
                 found = self.before(given, _remember.plain(attributes), own, threads)
         if found is None:
             found = self.new(given, attributes, targets, own, threads)
-        return out if single else found
+        if out is None or single:
+            return found if out is None else out
+        results = found if type(found) is tuple else (found,)
+        results = tuple([one if target is None else target for one, target in zip(results, out, strict=True)])
+        return results if len(results) > 1 else results[0]
 
     def before(self, given: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any) -> Any:
         """The outputs of a call like one before that has objects of other libraries, such as tensors, as arrays.
@@ -96,9 +97,21 @@ class StepOperation(StepKernels):
         None, for a call unlike all before.
         """
         key = self.key_of_lists(given, _remember.frozen(attributes), out)
-        plan: Any = CALLS.get(key)
-        result = None if plan is None else plan.quick(given, out, threads)
-        return CALLS[key, _strides(given), _strides(_targets(out))](given, out, threads) if result is None else result
+        return self.like_before(CALLS.get(key), key, given, out, threads)
+
+    def like_before(self, plan: Any, key: Any, inputs: Sequence[Any], out: Any, threads: Any) -> Any:
+        """The outputs of a call with this plan and key, or of views like those of a call before; KeyError for others.
+
+        None where an array turns out not to be as it was there.
+        """
+        known: Any = plan
+        result = None if plan is None else plan.quick(inputs, out, threads)
+        if result is None:
+            known = CALLS[key, _strides(inputs), _strides(_targets(out))]
+            result = known.run(inputs, out, threads)
+        if result is not None:
+            _compiled_calls.answered(self, known, key, inputs, out)
+        return result
 
     def new(
         self, given: Sequence[Any], attributes: tuple[Any, ...], targets: list[Array | None], out: Any, threads: Any
@@ -425,10 +438,8 @@ def _described(shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, .
     """An array whose shape, dtype and strides are those of one without gaps; nobody may look at its cells."""
     if order is not None:
         return turned(_described(tuple([shape[axis] for axis in order]), dtype), order)
-    steps = [dtype.itemsize]
-    for extent in shape[:0:-1]:
-        steps.append(steps[-1] * extent)
-    raw = np.lib.stride_tricks.as_strided(np.empty(1, f"u{dtype.itemsize}"), shape, steps[::-1] if shape else ())
+    steps = strides_of(shape, dtype.itemsize)
+    raw = np.lib.stride_tricks.as_strided(np.empty(1, f"u{dtype.itemsize}"), shape, steps)
     return raw.view(dtype)  # NumPy's interface of arrays cannot name all types of ml_dtypes
 
 

@@ -1,10 +1,10 @@
 """Calls of steps like one before, without Python: calls.c, and what it is told of calls.
 
 In: an operation, and calls that Python has just found to be like one before. Out: a function in the place of the
-operation's `call`, which goes from arrays of NumPy without gaps to the kernel, and hands every other call to Python. A
-sum of two rows of 1000 f32 takes 0.35 of the time of a call through Python (AMD Zen 4, Python 3.11). It is compiled for
-the Python and NumPy at hand once a program has called often; with OPWRIGHT_CALLS=1 at the first such call. Where that
-cannot be done, and with OPWRIGHT_CALLS=0, all calls stay Python's, and `state` says why.
+operation's `call`, which goes from arrays of NumPy and tensors of PyTorch to the kernel, and hands every other call to
+Python. A sum of two rows of 1000 f32 takes 0.35 of the time of a call through Python (AMD Zen 4, Python 3.11). It is
+compiled for the Python and NumPy at hand once a program has called often; with OPWRIGHT_CALLS=1 at the first such call.
+Where that cannot be done, and with OPWRIGHT_CALLS=0, all calls stay Python's, and `state` says why.
 """
 
 from __future__ import annotations
@@ -12,26 +12,34 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import sys
 import sysconfig
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import _load, _remember, _scratch
+from . import _dlpack, _load, _remember, _scratch
 from ._errors import BuildError
 from ._operation import SERIAL_TERMS, STREAMED, thread_count
+from ._orders import strides_of
+from ._quick import Views, by_output
 from ._units import Unit, python_include
 
 OFTEN = 64  # calls that Python has answered as ones like before, after which this is worth a fifth of a second
 
 WAITING = "not compiled yet"
+_SOURCES = Path(__file__).parent / "c" / "python"
 
 state = WAITING
 _answered = OFTEN - 1 if os.environ.get("OPWRIGHT_CALLS") == "1" else 0
 _new: Any = None  # makes the functions of an operation
+_adopt: Any = None  # is told of types of tensors; None once it was
+_CODES = {dtype: code for (code, _), dtype in _dlpack.DTYPES.items()}
+_TARGETS = {"either": 0, "made": 1, "given": 2}  # an output's array, as arrays.h has it
 _forgets: list[Any] = []  # of each operation
 _epoch = 0  # how often all calls were forgotten
 
@@ -41,9 +49,9 @@ def unit() -> Unit:
     version = re.sub(r"\W", "_", f"{sysconfig.get_config_var('SOABI')}_{np.__version__}")
     return Unit(
         f"opwright_calls_{version}",
-        "void *opwright_calls_new(void *general, void *memory);",
-        (Path(__file__).parent / "c" / "python" / "calls.c",),
-        (),
+        "void *opwright_calls_new(void *general, void *memory);void *opwright_calls_adopt(void *types, void *capsule);",
+        (_SOURCES / "calls.c",),
+        (_SOURCES,),
         ("-std=c11", "-O2"),
         system=(*python_include(), Path(np.get_include())),
         plain=True,
@@ -52,7 +60,7 @@ def unit() -> Unit:
 
 def start() -> None:
     """Compile and load it; once, whatever comes of it."""
-    global state, _new
+    global state, _new, _adopt
     setting = os.environ.get("OPWRIGHT_CALLS")
     if setting == "0":
         state = "Python, as OPWRIGHT_CALLS=0 says"
@@ -65,30 +73,56 @@ def start() -> None:
     else:
         state = "being compiled"  # not twice: others call meanwhile, and after errors
         try:
-            function = ctypes.PyDLL(str(_load.load(unit()).path)).opwright_calls_new
-            function.argtypes, function.restype = (ctypes.py_object, ctypes.py_object), ctypes.py_object
-            _new = function
+            library = ctypes.PyDLL(str(_load.load(unit()).path))
+            for function in (library.opwright_calls_new, library.opwright_calls_adopt):
+                function.argtypes, function.restype = (ctypes.py_object, ctypes.py_object), ctypes.py_object
+            _new, _adopt = library.opwright_calls_new, library.opwright_calls_adopt
             _remember.CHANGED.append(forget)
             state = "compiled"
         except (BuildError, OSError, AttributeError) as error:
             state = f"Python: {error}"
 
 
-def answered(operation: Any, plan: Any, key: Any, inputs: Sequence[Any]) -> None:
-    """Python has answered a call like one before, of arrays without gaps: the next ones need not ask it."""
+def adopt(torch: Any) -> None:
+    """Let tensors be read where they are; once, whatever comes of it."""
+    global _adopt
+    tell_of, _adopt = _adopt, None
+    with suppress(Exception):  # of whatever kind: a PyTorch of before version 2.10, or one that is still imported
+        tell_of((torch.Tensor, torch.nn.Parameter), torch.Tensor.__dlpack_c_exchange_api__)
+
+
+def answered(operation: Any, known: Any, key: Any, inputs: Sequence[Any], out: Any) -> None:
+    """Python has answered a call like one before, whose plan or views are `known`: the next ones need not ask it."""
     global _answered
     _answered += 1
     if _answered >= OFTEN and state == WAITING:
         start()
-    if _new is not None and plan.told != [_epoch]:
-        plan.told[:] = [_epoch]
+    if _adopt is not None and "torch" in sys.modules:
+        adopt(sys.modules["torch"])
+    if _new is not None and known.told != [_epoch]:
+        known.told[:] = [_epoch]
+        plan = known.plan if type(known) is Views else known
         attributes = _remember.attributes_of(key)
-        if attributes is not None and plan.alone[1] <= _scratch.KEPT:  # else no thread keeps the memory of a call
+        if plan is None or attributes is None or plan.alone[1] > _scratch.KEPT:  # no thread keeps the memory of a call
+            return
+        if type(known) is Views:
+            targets = [None] * len(plan.outputs) if out is None else by_output(plan, out)
+            tell(operation, plan, attributes, inputs, list(zip(targets or (), known.orders)))
+        else:
             tell(operation, plan, attributes, inputs)
 
 
-def tell(operation: Any, plan: Any, attributes: tuple[Any, ...], inputs: Sequence[Any]) -> None:
-    """Say how calls are computed that have these attributes and arrays like these."""
+def tell(
+    operation: Any,
+    plan: Any,
+    attributes: tuple[Any, ...],
+    inputs: Sequence[Any],
+    views: Sequence[tuple[Any, Sequence[int] | None]] = (),
+) -> None:
+    """Say how calls are computed that have these attributes and arrays like these.
+
+    `views` are, by output, the caller's array, and how the axes lie of one that is made; without it, none has gaps.
+    """
     own = operation.__dict__.get("tell_of_call")
     if own is None:
         call, own, forgets = _new(operation.call, _scratch.address)
@@ -104,16 +138,18 @@ def tell(operation: Any, plan: Any, attributes: tuple[Any, ...], inputs: Sequenc
         return at(team), size if size <= _scratch.KEPT else None
 
     given = [
-        (None, (), 0, at(absent), False, False, False)
+        (None, 0, 0, (), (), at(absent), False, False, False, 0)
         if array is None
-        else (array.dtype, array.shape, array.nbytes, 0, False, number in plan.in_place, False)
+        else (*_cells(array.dtype), array.shape, array.strides, 0, False, number in plan.in_place, False, 0)
         for number, (array, absent) in enumerate(zip(inputs, plan.absent))
     ]
     outputs = []
     for number, (_, _, shape, dtype) in enumerate(plan.outputs):
-        size = prod(shape) * dtype.itemsize
-        streamed = not serial and size >= STREAMED
-        outputs.append((dtype, shape, size, 0, number in plan.returned, False, streamed))
+        streamed = prod(shape) * dtype.itemsize >= STREAMED and (bool(views) or not serial)
+        target, order = views[number] if views else (None, None)
+        strides = strides_of(shape, dtype.itemsize, order) if target is None else target.strides
+        which = _TARGETS["either" if not views else "made" if target is None else "given"]
+        outputs.append((*_cells(dtype), shape, strides, 0, number in plan.returned, False, streamed, which))
     own(
         plan,
         attributes,
@@ -128,6 +164,11 @@ def tell(operation: Any, plan: Any, attributes: tuple[Any, ...], inputs: Sequenc
         serial,
         bool(operation.dtype_attributes),
     )
+
+
+def _cells(dtype: Any) -> tuple[Any, int, int]:
+    """What arrays.h gets of a dtype: itself, its code in DLPack, and the bytes of a cell."""
+    return dtype, _CODES.get(dtype, -1), dtype.itemsize
 
 
 def forget() -> None:

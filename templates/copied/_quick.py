@@ -8,6 +8,7 @@ tells what is wrong with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy import empty, may_share_memory, ndarray
@@ -18,6 +19,19 @@ from ._scratch import memory
 
 Quick = Callable[[Sequence[Any], Any, Any], Any]
 _FIRST = (slice(1),)
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """What calls with arrays of certain strides do.
+
+    `plan` is None for lists of arrays; else `orders` has, by output, how the axes of one lie that no call gives.
+    """
+
+    run: Quick
+    plan: Any = None
+    orders: tuple[tuple[int, ...] | None, ...] = ()
+    told: list[int] = field(default_factory=list)  # when calls.c was told of it
 
 
 def quick(plan: Any) -> Quick:
@@ -157,8 +171,8 @@ def _apart(plan: Any, inputs: Sequence[Any], read: Sequence[Any], given: Sequenc
     return True
 
 
-def of_views(plan: Any, orders: Sequence[tuple[int, ...] | None]) -> Quick:
-    """The function for calls of one plan whose arrays have the strides that it was made for."""
+def of_views(plan: Any, orders: Sequence[tuple[int, ...] | None]) -> Views:
+    """What calls of one plan do whose arrays have the strides that it was made for."""
     taken = tuple((kind, bits, absent) for (kind, bits), absent in zip(plan.inputs, plan.absent))
     made = tuple((*output, order) for output, order in zip(plan.outputs, orders))
     kernel, sizes, phases, lists = plan.kernel, plan.sizes, plan.phases, plan.lists
@@ -187,7 +201,7 @@ def of_views(plan: Any, orders: Sequence[tuple[int, ...] | None]) -> Quick:
         found = tuple([results[number] for number in plan.returned])
         return found if len(found) > 1 else found[0]
 
-    return run
+    return Views(run, plan, tuple(orders))
 
 
 def address(ffi: Any, kind: Any, bits: Any, array: Any) -> Any:

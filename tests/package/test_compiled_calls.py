@@ -15,16 +15,13 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import opwright_kernels as ok
 import pytest
 from opwright_kernels import _compiled_calls, _operation, _scratch
 from opwright_kernels._steps import StepOperation
+from support.compiled_calls import BF16, F32, Call, drawn, frames, known, outcome, through_python
 
-F32, BF16 = np.float32, ml_dtypes.bfloat16
-Call = tuple[str, tuple[Any, ...], dict[str, Any]]
-ROWS = {"keep_stats": True}
 COMPILED = """
 import numpy, opwright_kernels as ok
 from opwright_kernels import _compiled_calls
@@ -44,32 +41,6 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         pytest.skip(_compiled_calls.state)
     yield
     _operation.forget()
-
-
-def drawn(draw: random.Random) -> Call:
-    """A legal call of an operation, with arrays of some extents."""
-    extents = tuple(draw.choice((1, 2, 3, 7, 16, 33)) for _ in range(draw.randint(1, 3)))
-    dtype = draw.choice((F32, BF16))
-    numbers = np.random.default_rng(draw.getrandbits(32))
-
-    def array(*shape: int, kind: Any = dtype) -> np.ndarray[Any, Any]:
-        return numbers.integers(-3, 4, shape).astype(kind)
-
-    last = extents[-1]
-    calls: list[Call] = [
-        ("relu", (array(*extents),), {}),
-        ("gelu", (array(*extents),), {"mode": draw.choice(("gelu_erf", "gelu_tanh"))}),
-        ("power", (array(*extents),), {"beta": draw.choice((2.0, -1.0, 0.0, -0.0))}),
-        ("add", (array(*extents), array(last)), {}),
-        ("multiply", (array(*extents), array(*extents)), {}),
-        ("select", (array(*extents, kind=bool), array(*extents), array(last)), {}),
-        ("mat_mul", (array(4, last), array(last, 3), draw.choice((None, array(3)))), {}),
-        ("soft_max", (array(*extents),), {"axis": draw.choice((-1, 0))}),
-        ("reduce_sum", (array(*extents),), {"axes": draw.choice(([0], (-1,), [])), "keep_dims": draw.random() < 0.5}),
-        ("layer_norm", (array(4, last), array(last, kind=F32), array(last, kind=F32)), ROWS),
-        ("type_cast", (array(*extents, kind=F32),), {"dtype": draw.choice(("bf16", "f16"))}),
-    ]
-    return draw.choice(calls)
 
 
 def varied(draw: random.Random, call: Call, made: Any) -> Callable[[], Call]:
@@ -151,54 +122,6 @@ def varied(draw: random.Random, call: Call, made: Any) -> Callable[[], Call]:
             lambda: replaced(lambda one: one.astype(np.float32).astype(">f4")),
         ]
     return draw.choice(choices)
-
-
-def outcome(function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """What a call gives, or how it is refused; of `out`, which result it is; and all arrays that it was given."""
-    out = options.get("out")
-    targets = out if isinstance(out, (tuple, list)) else (out,)
-    try:
-        made = function(*inputs, **options)
-        results = made if isinstance(made, tuple) else (made,)
-        same = [[one is target for target in targets] for one in results]
-        found: Any = type(made), same, [(one.dtype, one.shape, one.strides, one.tobytes()) for one in results]
-    except (ok.SpecError, TypeError, ValueError, OverflowError) as error:
-        found = type(error), str(error)
-    return found, [one.tobytes() for one in (*inputs, *targets) if isinstance(one, np.ndarray)]
-
-
-def through_python(name: str) -> Callable[..., Any]:
-    """The generated function with Python's call at its place."""
-    module = sys.modules[f"opwright_kernels._{name}"]
-
-    def function(*inputs: Any, **options: Any) -> Any:
-        found = module.OPERATION.__dict__.pop("call", None)
-        try:
-            return getattr(ok, name)(*inputs, **options)
-        finally:
-            if found is not None:
-                module.OPERATION.__dict__["call"] = found
-
-    return function
-
-
-def known(call: Call) -> Any:
-    """The result of a call, of which calls.c is told."""
-    name, inputs, options = call
-    for _ in range(2):
-        made = getattr(ok, name)(*inputs, **options)
-    return made
-
-
-def frames(function: Callable[[], Any]) -> set[str]:
-    """The functions of Python that a call goes through."""
-    seen: set[str] = set()
-    sys.setprofile(lambda frame, event, _: seen.add(frame.f_code.co_name) if event == "call" else None)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return seen - {"<lambda>"}
 
 
 @pytest.mark.parametrize("case", range(40))

@@ -2,27 +2,12 @@
 // Calls of an operation of steps like one before, from their arguments to the kernel without a line of Python.
 //
 // In: what Python found out about calls: types and shapes of their arrays, attributes, and all that the kernel gets. Out:
-// an object for the place of the operation's function `call`. A call that is like one of these, with arrays of NumPy that
-// have no gaps, gets memory for its results and runs the same kernel; every other one, and every refusal, is Python's.
+// an object for the place of the operation's function `call`. A call that is like one of these, its arrays of the same
+// strides, gets memory for its results and runs the same kernel; every other one, and every refusal, is Python's.
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
-#include <numpy/arrayobject.h>
-#include <stdint.h>
-#include <string.h>
+#include "arrays.h"
 
-enum { MAX_RECORDS = 32, MAX_ARGUMENTS = 24, TAIL = 5 };  // of an operation; of a kernel; of these behind the arrays
-
-typedef struct {
-    PyArray_Descr *dtype;  // NULL: the call leaves it out
-    int rank;
-    npy_intp extents[NPY_MAXDIMS];
-    npy_intp bytes;
-    uintptr_t absent;  // what stands for it then
-    int returned, in_place;
-    int streamed;  // an output for which Python finds memory
-} Array;
+enum { MAX_RECORDS = 256, MAX_ARGUMENTS = 24, TAIL = 5 };  // of an operation; of a kernel; of these behind the arrays
 
 typedef struct {
     Py_ssize_t users;
@@ -31,6 +16,7 @@ typedef struct {
     Array *arrays;  // inputs, then outputs
     uintptr_t *list, kernel, sizes;
     int64_t phases, bytes;  // bytes: of memory for one thread
+    uint64_t digest;        // of the shapes of the inputs
     int serial, stated;     // serial: a call that says nothing of threads has one; stated: its `out` states a type
 } Record;
 
@@ -46,7 +32,7 @@ static void release(Record *record)
         return;
     }
     for (Py_ssize_t n = 0; n < record->inputs + record->outputs; ++n) {
-        Py_XDECREF((PyObject *)record->arrays[n].dtype);
+        release_array(&record->arrays[n]);
     }
     Py_XDECREF(record->plan);
     Py_XDECREF(record->attributes);
@@ -94,26 +80,21 @@ static int is_same(PyObject *given, PyObject *known)
     return (type == &PyLong_Type || type == &PyUnicode_Type) && PyObject_RichCompareBool(given, known, Py_EQ) == 1;
 }
 
-static int is_alike(PyObject *given, const Array *known, int flags)
+// How the shapes of arrays differ from others, in a number that compares faster than all of them.
+static uint64_t digest_of(uint64_t digest, int rank, const npy_intp *extents)
 {
-    if (!PyArray_CheckExact(given)) {
-        return 0;
+    digest = digest * 31 + (uint64_t)rank;
+    for (int n = 0; n < rank; ++n) {
+        digest = (digest ^ (uint64_t)extents[n]) * UINT64_C(0x9E3779B97F4A7C15);
     }
-    PyArrayObject *const array = (PyArrayObject *)given;
-    return PyArray_DESCR(array) == known->dtype && PyArray_NDIM(array) == known->rank &&
-           memcmp(PyArray_DIMS(array), known->extents, (size_t)known->rank * sizeof *known->extents) == 0 &&
-           (PyArray_FLAGS(array) & flags) == flags;
+    return digest;
 }
 
-static int is_known(const Record *record, PyObject *inputs, PyObject *attributes)
+static int is_known(const Record *record, const Seen *inputs, PyObject *attributes)
 {
-    if (PyTuple_GET_SIZE(inputs) != record->inputs) {
-        return 0;
-    }
     for (Py_ssize_t n = 0; n < record->inputs; ++n) {
-        PyObject *const given = PyTuple_GET_ITEM(inputs, n);
         const Array *const known = &record->arrays[n];
-        if (known->dtype ? !is_alike(given, known, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED) : given != Py_None) {
+        if (known->dtype ? !is_alike(&inputs[n], known, NPY_ARRAY_ALIGNED) : inputs[n].value != Py_None) {
             return 0;
         }
     }
@@ -128,11 +109,6 @@ static PyObject *target_of(PyObject *out, Py_ssize_t results, Py_ssize_t place)
         target = PySequence_Fast_GET_SIZE(out) == results ? PySequence_Fast_GET_ITEM(out, place) : out;
     }
     return target == Py_None ? NULL : Py_NewRef(target);
-}
-
-static int is_apart(uintptr_t a, npy_intp a_bytes, uintptr_t b, npy_intp b_bytes)
-{
-    return a >= b + (uintptr_t)b_bytes || b >= a + (uintptr_t)a_bytes;
 }
 
 // Pointers and numbers of 64 bits are passed alike, so that the number of arguments is all that matters.
@@ -201,7 +177,7 @@ static int asked(const Calls *calls, const Record *record, PyObject *threads, ui
 }
 
 // The results of a call that is known; NULL with nothing raised where it is Python's after all.
-static PyObject *computed(const Calls *calls, const Record *record, PyObject *inputs, PyObject *out, PyObject *threads)
+static PyObject *computed(const Calls *calls, const Record *record, const Seen *inputs, PyObject *out, PyObject *threads)
 {
     uintptr_t arguments[MAX_ARGUMENTS];
     PyObject *made[MAX_ARGUMENTS] = {NULL};  // by output
@@ -209,9 +185,7 @@ static PyObject *computed(const Calls *calls, const Record *record, PyObject *in
     PyObject *results = NULL;
     Py_ssize_t n = 0, place = 0;
     for (; n < record->inputs; ++n) {
-        const Array *const known = &record->arrays[n];
-        PyArrayObject *const array = (PyArrayObject *)PyTuple_GET_ITEM(inputs, n);
-        arguments[n] = known->dtype ? (uintptr_t)PyArray_DATA(array) : known->absent;
+        arguments[n] = record->arrays[n].dtype ? inputs[n].at : record->arrays[n].absent;
     }
     for (Py_ssize_t k = 0; k < record->lists; ++k) {
         arguments[n++] = record->list[k];
@@ -223,19 +197,22 @@ static PyObject *computed(const Calls *calls, const Record *record, PyObject *in
             made[k] = target_of(out, record->results, place++);
         }
         given[k] = made[k] != NULL;
-        if (!made[k] && !known->streamed) {
-            npy_intp extents[NPY_MAXDIMS];
-            memcpy(extents, known->extents, sizeof *extents * (size_t)known->rank);
-            Py_INCREF(known->dtype);
-            made[k] = PyArray_NewFromDescr(&PyArray_Type, known->dtype, known->rank, extents, NULL, NULL, 0, NULL);
-        }
-        if (!made[k] || !is_alike(made[k], known, NPY_ARRAY_CARRAY)) {
+        if (known->target == (given[k] ? MADE : GIVEN)) {
             goto end;
         }
-        arguments[n] = (uintptr_t)PyArray_DATA((PyArrayObject *)made[k]);
+        if (!made[k] && !known->streamed) {
+            Py_INCREF(known->dtype);
+            made[k] = PyArray_NewFromDescr(
+                &PyArray_Type, known->dtype, known->rank, known->extents, known->strides, NULL, 0, NULL);
+        }
+        const Seen target = made[k] ? seen(made[k]) : (Seen){0};
+        if (!is_alike(&target, known, NPY_ARRAY_BEHAVED)) {
+            goto end;
+        }
+        arguments[n] = target.at;
     }
     for (Py_ssize_t k = 0; k < record->outputs; ++k) {  // the caller's share no memory with what is read, or each other
-        const npy_intp bytes = record->arrays[record->inputs + k].bytes;
+        const Array *const own = &record->arrays[record->inputs + k];
         for (Py_ssize_t other = 0; given[k] && other < record->inputs + k; ++other) {
             const Array *const known = &record->arrays[other];
             const int is_input = other < record->inputs;
@@ -243,8 +220,8 @@ static PyObject *computed(const Calls *calls, const Record *record, PyObject *in
                 continue;
             }
             const uintptr_t at = is_input ? arguments[other] : arguments[first + other - record->inputs];
-            const int is_itself = is_input && known->in_place && PyTuple_GET_ITEM(inputs, other) == made[k];
-            if (!is_itself && !is_apart(at, known->bytes, arguments[first + k], bytes)) {
+            const int is_itself = is_input && known->in_place && inputs[other].value == made[k];
+            if (!is_itself && !is_apart(known, at, own, arguments[first + k])) {
                 goto end;
             }
         }
@@ -290,51 +267,29 @@ end:
 static PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     Calls *const calls = PyCapsule_GetPointer(self, NULL);
-    if (count == 5 && given[4] == Py_None && PyTuple_CheckExact(given[0]) && PyTuple_CheckExact(given[1])) {
+    if (calls->count && count == 5 && given[4] == Py_None && PyTuple_CheckExact(given[0]) &&
+        PyTuple_CheckExact(given[1]) && PyTuple_GET_SIZE(given[0]) == calls->records[0]->inputs) {
+        Seen inputs[MAX_ARGUMENTS];
+        uint64_t digest = 0;
+        for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(given[0]); ++n) {
+            inputs[n] = seen(PyTuple_GET_ITEM(given[0], n));
+            digest = digest_of(digest, inputs[n].rank, inputs[n].extents);
+        }
         for (Py_ssize_t n = 0; n < calls->count; ++n) {
             Record *const record = calls->records[n];
-            if (is_known(record, given[0], given[1])) {
-                if (record->stated && given[2] != Py_None) {
-                    break;
-                }
-                ++record->users;
-                PyObject *const results = computed(calls, record, given[0], given[2], given[3]);
-                release(record);
-                if (results) {
-                    return results;
-                }
-                break;
+            if (record->digest != digest || (record->stated && given[2] != Py_None)) {
+                continue;
+            }
+            ++record->users;  // tensors that are asked may let other threads run, which forget it
+            PyObject *const results =
+                is_known(record, inputs, given[1]) ? computed(calls, record, inputs, given[2], given[3]) : NULL;
+            release(record);
+            if (results) {
+                return results;
             }
         }
     }
     return PyObject_Vectorcall(calls->general, given, (size_t)count, NULL);
-}
-
-static int read_array(PyObject *words, Array *array)  // dtype, shape, bytes, absent, returned, in_place, streamed
-{
-    PyObject *dtype, *shape;
-    unsigned long long absent;
-    long long bytes;
-    if (!PyArg_ParseTuple(
-            words, "OO!LKppp", &dtype, &PyTuple_Type, &shape, &bytes, &absent, &array->returned, &array->in_place,
-            &array->streamed)) {
-        return 0;
-    }
-    array->bytes = (npy_intp)bytes;
-    array->absent = (uintptr_t)absent;
-    if (dtype == Py_None) {
-        return 1;
-    }
-    if (!PyArray_DescrCheck(dtype) || PyTuple_GET_SIZE(shape) > NPY_MAXDIMS) {
-        PyErr_SetString(PyExc_ValueError, "no dtype, or too many axes");
-        return 0;
-    }
-    array->rank = (int)PyTuple_GET_SIZE(shape);
-    for (int n = 0; n < array->rank; ++n) {
-        array->extents[n] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, n));
-    }
-    array->dtype = (PyArray_Descr *)Py_NewRef(dtype);
-    return !PyErr_Occurred();
 }
 
 // plan, attributes, crew, inputs, lists, outputs, kernel, sizes, phases, bytes, serial, stated
@@ -374,6 +329,7 @@ static PyObject *tell(PyObject *self, PyObject *words)
             return NULL;
         }
         record->results += n >= in && arrays[n].returned;
+        record->digest = n < in ? digest_of(record->digest, arrays[n].rank, arrays[n].extents) : record->digest;
     }
     for (Py_ssize_t n = 0; n < few; ++n) {
         list[n] = (uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(lists, n));

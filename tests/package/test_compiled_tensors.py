@@ -1,0 +1,183 @@
+"""Calls of steps with tensors and views, without Python: the same results, refusals and memory as through Python."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import opwright_kernels as ok
+import pytest
+from opwright_kernels import _compiled_calls, _operation
+from support.compiled_calls import F32, Call, drawn, frames, known, outcome, through_python
+
+torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
+hostile: Any = pytest.importorskip("support.torch_hostile")
+
+
+@pytest.fixture(autouse=True)
+def compiled() -> Iterator[None]:
+    """Calls answered a second time are told of, and tensors are read where they are."""
+    if _compiled_calls._new is None:
+        _compiled_calls.start()
+    if _compiled_calls._new is None:
+        pytest.skip(_compiled_calls.state)
+    yield
+    _operation.forget()
+
+
+def tensor(array: Any) -> Any:
+    """The same cells as a tensor of their own memory."""
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
+
+
+def turned(draw: random.Random, array: Any) -> Any:
+    """The same cells in the order, and with the gaps and signs of strides, of some view."""
+    order = draw.sample(range(array.ndim), array.ndim)
+    view = np.array(array.transpose(order), order="C").transpose(np.argsort(order))
+    for axis in range(array.ndim):
+        choice = draw.randrange(4)
+        cut = tuple(slice(None, None, 2 if n == axis else 1) for n in range(array.ndim))
+        back = tuple(slice(None, None, -1 if n == axis else 1) for n in range(array.ndim))
+        view = np.repeat(view, 2, axis)[cut] if choice == 1 else view[back].copy()[back] if choice == 2 else view
+    return view
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch: sparse layouts, quantised types
+@pytest.mark.parametrize("case", range(30))
+def test_tensors_give_what_they_give_through_python(case: int) -> None:
+    """Whatever a tensor may be, and wherever it stands: an input, `out`, or both."""
+    seed = f"tensors {case} {os.environ.get('OPWRIGHT_SEED', '')}"
+    draw = random.Random(seed)
+    name, arrays, options = call = drawn(draw)
+    made = known(call)
+    results = made if isinstance(made, tuple) else (made,)
+    known((name, tuple(None if one is None else tensor(one) for one in arrays), options))
+    for turn in range(25):
+        at, change = draw.randrange(len(arrays)), draw.choice(sorted(hostile.TENSORS))
+        form, mixed = draw.choice(("legal", "input", "out", "in place", "beside")), draw.random() < 0.3
+
+        def make(at: int = at, change: str = change, form: str = form, mixed: bool = mixed, turn: int = turn) -> Any:
+            numbers = np.random.default_rng(turn)
+            inputs = [one if one is None or (mixed and n != at) else tensor(one) for n, one in enumerate(arrays)]
+            outs = [tensor(np.full_like(one, 5)) for one in results]
+            if form == "input" and inputs[at] is not None:
+                inputs[at] = hostile.TENSORS[change](inputs[at], numbers)
+            if form == "out":
+                outs[0] = hostile.TENSORS[change](outs[0], numbers)
+            if form == "in place":
+                outs[0] = inputs[at]
+            if form == "beside" and inputs[at] is not None and inputs[at].ndim:
+                inputs[at] = torch.cat([inputs[at], inputs[at]])[: len(inputs[at])]
+                outs[0] = inputs[at].view(inputs[at].shape)
+            out = outs if len(outs) > 1 else outs[0]
+            return tuple(inputs), {**options} if form in ("legal", "input") else {**options, "out": out}
+
+        try:
+            make()
+        except Exception:  # of whatever kind: PyTorch makes no such tensor
+            continue
+        wanted = outcome(through_python(name), *make())
+        for _ in range(2):
+            found = outcome(getattr(ok, name), *make())  # apart: PyTorch crashes where it prints cut tensors
+            assert found == wanted, (name, change, form, at)
+
+
+@pytest.mark.parametrize("case", range(40))
+def test_views_give_what_they_give_through_python(case: int) -> None:
+    draw = random.Random(f"views {case} {os.environ.get('OPWRIGHT_SEED', '')}")
+    name, arrays, options = call = drawn(draw)
+    made = known(call)
+    results = made if isinstance(made, tuple) else (made,)
+    for _ in range(8):
+        seed, has_out, as_tensors = draw.random(), draw.random() < 0.5, draw.random() < 0.3
+
+        def make(seed: float = seed, has_out: bool = has_out, as_tensors: bool = as_tensors) -> Any:
+            again = random.Random(seed)
+            inputs = [one if one is None else turned(again, one) for one in arrays]
+            outs: list[Any] = [turned(again, np.full_like(one, 5)) for one in results]
+            if as_tensors:
+                inputs = [one if one is None or min(one.strides, default=0) < 0 else strided(one) for one in inputs]
+            out = tuple(outs) if len(outs) > 1 else outs[0]
+            return tuple(inputs), {**options, "out": out} if has_out else options
+
+        wanted = outcome(through_python(name), *make())
+        for _ in range(3):
+            found = outcome(getattr(ok, name), *make())
+            assert found == wanted, (name, options)
+
+
+def strided(view: Any) -> Any:
+    """A tensor of the same strides as a view."""
+    base = view
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    whole = tensor(base)
+    begin = (view.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // view.itemsize
+    return whole.as_strided(view.shape, [step // view.itemsize for step in view.strides], begin)
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_plain_tensors_and_views_meet_no_python(case: int) -> None:
+    draw = random.Random(f"frames of tensors {case} {os.environ.get('OPWRIGHT_SEED', '')}")
+    name, arrays, options = drawn(draw)
+    function, scratch = getattr(ok, name), {"address", "memory"}  # which finds memory for the kernel
+    tensors = tuple(None if one is None else tensor(one) for one in arrays)
+    views = tuple(None if one is None else np.repeat(one, 2, axis=-1)[..., ::2] for one in arrays)
+    for inputs in (tensors, views):
+        made = known((name, inputs, options))
+        results = made if isinstance(made, tuple) else (made,)
+        assert frames(lambda inputs=inputs: function(*inputs, **options)) - scratch == {name}
+        if not sys.modules[f"opwright_kernels._{name}"].OPERATION.dtype_attributes:
+            outs = tuple(tensor(one) if inputs is tensors else np.copy(one, order="K") for one in results)
+            out = outs if len(outs) > 1 else outs[0]
+            known((name, inputs, {**options, "out": out}))
+            assert frames(lambda inputs=inputs, out=out: function(*inputs, **options, out=out)) - scratch == {name}
+
+
+def test_a_view_that_another_call_had_as_out_decides_nothing_of_results() -> None:
+    rows = np.arange(12, dtype=F32).reshape(3, 4)
+    column = np.zeros((4, 3), F32).T
+    call: Call = ("relu", (rows,), {"out": column})
+    known(call)
+    known(call)
+    for _ in range(3):
+        assert ok.relu(rows).strides == (16, 4)
+        assert ok.relu(rows, out=column) is column
+    turned_rows = np.array(rows.T, order="C").T
+    known(("relu", (turned_rows,), {"out": np.zeros((3, 4), F32)}))
+    for _ in range(3):
+        assert ok.relu(turned_rows).strides == (4, 12)
+
+
+def test_tensors_live_no_longer_than_their_calls() -> None:
+    row = torch.ones(77)
+    known(("relu", (row,), {}))
+    base = sys.getrefcount(row), sys.getrefcount(False)
+    for _ in range(100):
+        out = torch.empty(77)
+        assert ok.relu(row, out=out) is out
+        assert sys.getrefcount(out) == 2
+        gone = weakref.ref(out)
+        del out
+        assert gone() is None
+    assert sys.getrefcount(row) == base[0]
+    assert abs(sys.getrefcount(False) - base[1]) < 20
+
+
+def test_a_tensor_that_needs_gradients_or_was_cut_is_refused_after_others_were_taken() -> None:
+    row = torch.ones(5)
+    known(("relu", (row,), {}))
+    for bad in (torch.ones(5, requires_grad=True), torch.full((5,), 1 + 2j).conj().imag, hostile.shortened(row, None)):
+        for _ in range(2):
+            with pytest.raises(ok.SpecError):
+                ok.relu(bad)
+            with pytest.raises(ok.SpecError):
+                ok.relu(row, out=bad)
+        assert ok.relu(row).tolist() == [1] * 5
