@@ -6,6 +6,7 @@ Everything that is refused raises `Refusal`; nothing here knows which operation 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ Array = np.ndarray[Any, Any]
 # For the dtypes that the buffer protocol lacks, those in whose name it gives their memory to cffi.
 
 _ARRAY = "a NumPy array, or an object with __array_interface__ or DLPack"
+STREAMED = 4 * 2**20  # bytes from which on kernels may store past the caches what begins at a cache line
+CACHE_LINE = 64
 _OVERLAP_WORK = 10_000  # candidates that the exact test may try, so that its time stays bounded
 # What tensors of PyTorch say of values that are not those in their memory, and the method that writes these down.
 _LAZY = (("is_neg", "resolve_neg"), ("is_conj", "resolve_conj"))
@@ -120,6 +123,23 @@ def contiguous(array: Array) -> tuple[Array, bool]:
 def turned(array: Array, order: tuple[int, ...]) -> Array:
     """A view, with its axes in their places, of an array that has them in `order`, the outermost in memory first."""
     return array.transpose([order.index(axis) for axis in range(len(order))])
+
+
+def allocated(shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None = None) -> Array:
+    """An array with anything in it; `order` has its axes as they lie in memory, the outermost first."""
+    if order is not None:
+        return turned(allocated(tuple([shape[axis] for axis in order]), dtype), order)
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        if size < STREAMED:
+            return np.empty(shape, dtype)
+        raw = np.empty(size + CACHE_LINE - 1, np.uint8)
+        start = -raw.ctypes.data % CACHE_LINE
+        return raw[start : start + size].view(dtype).reshape(shape)
+    except (ValueError, MemoryError) as error:
+        raise Refusal(
+            "memory", "out", f"an output of shape {shape}, {dtype}: {error}", "an output that fits into memory"
+        ) from None
 
 
 def overlaps_itself(array: Array) -> bool:

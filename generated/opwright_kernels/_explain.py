@@ -13,8 +13,9 @@ from typing import Any
 from . import _isa, _specialize, _team, _threads
 from ._description import VariantInfo, provenance
 from ._errors import Refusal
-from ._operation import SERIAL_TERMS, Operation
+from ._operation import Operation
 from ._rules import Resolution
+from ._team import SERIAL_TERMS
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy import may_share_memory
 
-from ._arrays import Array
-from ._operation import SERIAL_TERMS, allocated, thread_count
+from ._arrays import Array, allocated
 from ._quick import Views, address, by_output, fits
 from ._scratch import memory
 from ._step_kernels import StepKernels, StepPlan, Steps, walkable
+from ._team import SERIAL_TERMS, thread_count
 
 Lists = Mapping[str, Sequence[Array]]
 
@@ -104,7 +104,7 @@ def quick(
             result = allocated(shape, dtype, order) if target is None else target
             results.append(result)
             bases.append(address(ffi, kind, bits, result))
-        count = 1 if serial and threads is None else thread_count(plan, threads)  # type: ignore[arg-type]
+        count = 1 if serial and threads is None else thread_count(plan, threads)
         for number, (one, shifts) in enumerate(steps):
             at = [base[number] if type(base) is list else base + by if by else base for base, by in zip(bases, shifts)]
             workers, room = one.alone if count == 1 else one.workers(count)

@@ -8,9 +8,8 @@ a look-up. Every refusal leaves as a SpecError and before anything is written.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from marshal import dumps
 from typing import Any
@@ -18,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy import empty, ndarray
 
-from . import _compiled, _isa, _load, _remember, _specialize, _team, _threads
-from ._arrays import Array, contiguous, is_ready, overlaps_itself, pointer, share_memory, to_array, turned
+from . import _compiled, _compiled_calls, _isa, _load, _remember, _specialize, _team, _threads
+from ._arrays import Array, allocated, contiguous, is_ready, overlaps_itself, pointer, share_memory, to_array
 from ._compiled import Compiled
 from ._description import InputInfo, TensorSpec
 from ._dtypes import BITS, C_TYPES, DTYPES
@@ -29,12 +28,6 @@ from ._remember import CALLS, MAX_EXTENTS, MIN_INPUTS, stated
 from ._rules import Resolution
 from ._scratch import memory
 from ._words import describe
-
-STREAMED = 4 * 2**20  # bytes from which on kernels may store past the caches what begins at a cache line
-CACHE_LINE = 64
-# Fewer terms than this are done by the calling thread. Two threads begin to pay where one needs 40 us, or 100 us if the
-# other sleeps: at 2**18 terms with few channels or depthwise, at 2**21 in denser problems (AMD Zen 5, gcc 12.2, f32).
-SERIAL_TERMS = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +53,33 @@ class Plan:
     third: Any  # the address that it takes for a third input that is absent; None: it takes two
     bits: np.dtype[Any] | None  # the dtype in whose name a quick plan's memory has a buffer; None: its own
     specialisation: _specialize.Special[Plan] | None = None
+    told: list[int] = field(default_factory=list)  # when calls.c was told of it
+
+    def words(self, inputs: Sequence[Any], _: Any) -> _compiled_calls.Words | None:
+        """What calls.c gets of calls with arrays like these; None where Python copies one or reads what it states."""
+        positions = [position for position, _ in self.inputs]
+        there = [position for position, array in enumerate(inputs) if array is not None]
+        if self.scratch is None or not {*there} <= {*positions} or not all(is_ready(inputs[n]) for n in there):
+            return None
+        taken = tuple(
+            _compiled_calls.absent(0 if position in positions else None)
+            if array is None
+            else _compiled_calls.given(array)
+            for position, array in enumerate(inputs)
+        )
+        made = _compiled_calls.made(self.shape, self.dtype)
+        return taken, (), (made,), (_compiled_calls.number_of(self.ffi, self.sizes),)
 
 
 class Operation(Compiled):
     """An operation that can be called."""
+
+    lists_outputs = False  # whether `out` may be a list
+
+    @property
+    def states_dtypes(self) -> bool:
+        """Whether an attribute that is left out is the dtype of `out`."""
+        return False
 
     def call(self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any) -> Any:
         """Run a call; see the generated function for what it takes and returns.
@@ -76,7 +92,8 @@ class Operation(Compiled):
             if type(a) is ndarray and type(b) is ndarray and (c is None or type(c) is ndarray):
                 states = b"" if c is None or not self.stating else stated(c)
                 dtype, shape = (None, None) if c is None else (c.dtype, c.shape)
-                plan = CALLS[self.function, dumps(attributes), a.dtype, a.shape, b.dtype, b.shape, dtype, shape, states]
+                key = self.function, dumps(attributes), a.dtype, a.shape, b.dtype, b.shape, dtype, shape, states
+                plan = CALLS[key]
                 at_c = plan.third
                 if plan.quick and (
                     out is None or (a.flags.carray and b.flags.carray and (c is None or at_c is None or c.flags.carray))
@@ -105,14 +122,16 @@ class Operation(Compiled):
                         and (at_b >= end or start >= at_b + b.size)
                         and (at_c is None or c is None or at_c >= end or start >= at_c + c.size)
                     ):
-                        if threads is None and plan.terms < SERIAL_TERMS:
+                        if threads is None and plan.terms < _team.SERIAL_TERMS:
                             team, size = plan.alone
                         else:
-                            team, size = plan.workers(thread_count(plan, threads))
+                            team, size = plan.workers(_team.thread_count(plan, threads))
                         if at_c is None:
                             plan.kernel(at_a, at_b, start, plan.sizes, team, memory(size))
                         else:
                             plan.kernel(at_a, at_b, at_c, start, plan.sizes, team, memory(size))
+                        if specialize is None and _specialize.setting is False:
+                            _compiled_calls.answered(self, plan, key, inputs, out)
                         return result
         except Exception:  # of whatever kind: the refusal is made below
             pass
@@ -138,25 +157,30 @@ class Operation(Compiled):
         self, inputs: Sequence[Any], attributes: tuple[Any, ...], out: Any, threads: Any, specialize: Any
     ) -> Any:
         """The outputs of a call. Raises Refusal or MemoryError."""
-        inputs, plan = self.prepared(inputs, attributes)
-        if specialize is not None or _specialize.setting is not False:
+        inputs, plan, key = self.prepared(inputs, attributes)
+        special = specialize is not None or _specialize.setting is not False
+        if special:
             plan = self.specialized(plan, specialize)
-        return self.run(plan, inputs, out, thread_count(plan, threads))
+        made = self.run(plan, inputs, out, _team.thread_count(plan, threads))
+        if key is not None and not special:
+            _compiled_calls.answered(self, plan, key, inputs, out)
+        return made
 
-    def prepared(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> tuple[Sequence[Any], Plan]:
-        """The inputs as arrays, and the plan of their signature.
+    def prepared(self, inputs: Sequence[Any], attributes: tuple[Any, ...]) -> tuple[Sequence[Any], Plan, Any]:
+        """The inputs as arrays, the plan of their signature, and the key under which it was known before, if it was.
 
         What is resolved is what makes the key: nobody else can change it meanwhile.
         """
         arrays = [_own(array, info) for array, info in zip(self.arrays(inputs), self.inputs)]
         key = _remember.key(self.function, self.stating, arrays, attributes)
         plan: Plan | None = CALLS.get(key)
+        before = None if plan is None else key
         if plan is None:
             known = _remember.attributes_of(key)
             plan = self.plan(self.resolve(*arrays, *(map(snapshot, attributes) if known is None else known)))
             if known is not None:
                 _remember.remember(key, plan)
-        return arrays, plan
+        return arrays, plan, before
 
     def specialized(self, plan: Plan, specialize: Any) -> Plan:
         """The plan with constants where the call wants it and it is there."""
@@ -327,30 +351,6 @@ def _own(array: Any, info: InputInfo) -> Any:
     if type(array) is not np.ndarray:
         return array
     return array.copy() if info.states_shape and array.size <= MAX_EXTENTS else array.view()
-
-
-def thread_count(plan: Plan, threads: Any) -> int:
-    """How many threads a call has. Refusal where `threads` or the environment is no number of them."""
-    if threads is not None:
-        return min(_threads.check_threads("threads", threads), _team.MAX_WORKERS)
-    return 1 if plan.terms < SERIAL_TERMS else min(_threads.get_num_threads(), _team.MAX_WORKERS)
-
-
-def allocated(shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None = None) -> Array:
-    """An array with anything in it; `order` has its axes as they lie in memory, the outermost first."""
-    if order is not None:
-        return turned(allocated(tuple([shape[axis] for axis in order]), dtype), order)
-    size = math.prod(shape) * dtype.itemsize
-    try:
-        if size < STREAMED:
-            return np.empty(shape, dtype)
-        raw = np.empty(size + CACHE_LINE - 1, np.uint8)
-        start = -raw.ctypes.data % CACHE_LINE
-        return raw[start : start + size].view(dtype).reshape(shape)
-    except (ValueError, MemoryError) as error:
-        raise Refusal(
-            "memory", "out", f"an output of shape {shape}, {dtype}: {error}", "an output that fits into memory"
-        ) from None
 
 
 def forget() -> None:

@@ -14,9 +14,9 @@ from typing import Any
 
 from numpy import empty, may_share_memory, ndarray
 
-from ._arrays import is_ready
-from ._operation import SERIAL_TERMS, allocated, thread_count
+from ._arrays import allocated, is_ready
 from ._scratch import memory
+from ._team import SERIAL_TERMS, thread_count
 
 Quick = Callable[[Sequence[Any], Any, Any], Any]
 _FIRST = (slice(1),)
@@ -33,6 +33,11 @@ class Views:
     plan: Any = None
     orders: tuple[tuple[int, ...] | None, ...] = ()
     told: list[int] = field(default_factory=list)  # when calls.c was told of it
+
+    def outputs(self, out: Any) -> list[tuple[Any, tuple[int, ...] | None]]:
+        """By output, the caller's array, if any, and how the axes lie of one that is made."""
+        targets = None if out is None else by_output(self.plan, out)
+        return list(zip(targets or [None] * len(self.orders), self.orders))
 
 
 def quick(plan: Any) -> Quick:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _collapse, _contractions, _engine, _isa, _load, _pair_orders, _phase_blocks, _team
+from . import _collapse, _compiled_calls, _contractions, _engine, _isa, _load, _pair_orders, _phase_blocks, _team
 from . import _contraction_engines as _engines
 from ._arrays import Array, pointer
 from ._axes import Places
@@ -107,6 +107,22 @@ class StepPlan:
     def quick(self) -> Quick:
         """What a later call with arrays without gaps does."""
         return quick(self)
+
+    def words(self, inputs: Sequence[Any], views: Sequence[Any]) -> _compiled_calls.Words:
+        """What calls.c gets of calls with arrays like these; `views` are those of Views.outputs, if there are gaps."""
+        number_of = partial(_compiled_calls.number_of, self.ffi)
+        taken = tuple(
+            _compiled_calls.absent(number_of(absent))
+            if array is None
+            else _compiled_calls.given(array, number in self.in_place)
+            for number, (array, absent) in enumerate(zip(inputs, self.absent))
+        )
+        streamed = bool(views) or self.terms >= _team.SERIAL_TERMS
+        outputs = tuple(
+            _compiled_calls.made(shape, dtype, number in self.returned, streamed, views[number] if views else None)
+            for number, (_, _, shape, dtype) in enumerate(self.outputs)
+        )
+        return taken, tuple(map(number_of, self.lists)), outputs, (number_of(self.sizes), 0, self.phases)
 
 
 @dataclass(frozen=True, eq=False)

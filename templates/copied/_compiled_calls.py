@@ -1,4 +1,4 @@
-"""Calls of steps like one before, without Python: calls.c, and what it is told of calls.
+"""Calls like one before, without Python: calls.c, and what it is told of calls.
 
 In: an operation, and calls that Python has just found to be like one before. Out: a function in the place of the
 operation's `call`, which goes from arrays of NumPy and tensors of PyTorch to the kernel, and hands every other call to
@@ -10,23 +10,24 @@ Where that cannot be done, and with OPWRIGHT_CALLS=0, all calls stay Python's, a
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import sys
 import sysconfig
 from collections.abc import Sequence
 from contextlib import suppress
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import _dlpack, _load, _remember, _scratch
+from ._arrays import STREAMED
 from ._errors import BuildError
-from ._operation import SERIAL_TERMS, STREAMED, thread_count
 from ._orders import strides_of
-from ._quick import Views, by_output
+from ._quick import Views
+from ._team import SERIAL_TERMS, thread_count
 from ._units import Unit, python_include
 
 OFTEN = 64  # calls that Python has answered as ones like before, after which this is worth a fifth of a second
@@ -39,7 +40,9 @@ _answered = OFTEN - 1 if os.environ.get("OPWRIGHT_CALLS") == "1" else 0
 _new: Any = None  # makes the functions of an operation
 _adopt: Any = None  # is told of types of tensors; None once it was
 _CODES = {dtype: code for (code, _), dtype in _dlpack.DTYPES.items()}
-_TARGETS = {"either": 0, "made": 1, "given": 2}  # an output's array, as arrays.h has it
+_EITHER, _MADE, _GIVEN = range(3)  # who makes an output's array, as arrays.h has it
+Word = tuple[Any, ...]  # an array, as arrays.h reads it
+Words = tuple[tuple[Word, ...], tuple[int, ...], tuple[Word, ...], tuple[int, ...]]  # inputs, lists, outputs, numbers
 _forgets: list[Any] = []  # of each operation
 _epoch = 0  # how often all calls were forgotten
 
@@ -92,7 +95,7 @@ def adopt(torch: Any) -> None:
 
 
 def answered(operation: Any, known: Any, key: Any, inputs: Sequence[Any], out: Any) -> None:
-    """Python has answered a call like one before, whose plan or views are `known`: the next ones need not ask it."""
+    """Python has answered a call like one before, of this plan or these views: the next ones need not ask it."""
     global _answered
     _answered += 1
     if _answered >= OFTEN and state == WAITING:
@@ -100,70 +103,58 @@ def answered(operation: Any, known: Any, key: Any, inputs: Sequence[Any], out: A
     if _adopt is not None and "torch" in sys.modules:
         adopt(sys.modules["torch"])
     if _new is not None and known.told != [_epoch]:
-        known.told[:] = [_epoch]
         plan = known.plan if type(known) is Views else known
         attributes = _remember.attributes_of(key)
         if plan is None or attributes is None or plan.alone[1] > _scratch.KEPT:  # no thread keeps the memory of a call
             return
-        if type(known) is Views:
-            targets = [None] * len(plan.outputs) if out is None else by_output(plan, out)
-            tell(operation, plan, attributes, inputs, list(zip(targets or (), known.orders)))
-        else:
-            tell(operation, plan, attributes, inputs)
+        words = plan.words(inputs, known.outputs(out) if type(known) is Views else ())
+        if words is not None:
+            known.told[:] = [_epoch]
+            tell(operation, plan, attributes, words)
 
 
-def tell(
-    operation: Any,
-    plan: Any,
-    attributes: tuple[Any, ...],
-    inputs: Sequence[Any],
-    views: Sequence[tuple[Any, Sequence[int] | None]] = (),
-) -> None:
-    """Say how calls are computed that have these attributes and arrays like these.
-
-    `views` are, by output, the caller's array, and how the axes lie of one that is made; without it, none has gaps.
-    """
+def tell(operation: Any, plan: Any, attributes: tuple[Any, ...], words: Words) -> None:
+    """Say how calls are computed that have these attributes, and arrays and a kernel as `words` have them."""
     own = operation.__dict__.get("tell_of_call")
     if own is None:
         call, own, forgets = _new(operation.call, _scratch.address)
         _forgets.append(forgets)
         operation.__dict__.update(tell_of_call=own, call=call)  # where the generated function looks first
-    ffi, serial = plan.ffi, plan.terms < SERIAL_TERMS
-
-    def at(pointer: Any) -> int:
-        return int(ffi.cast("uintptr_t", pointer))
 
     def crew(threads: Any) -> tuple[int, int | None]:
         team, size = plan.workers(thread_count(plan, threads))
-        return at(team), size if size <= _scratch.KEPT else None
+        return number_of(plan.ffi, team), size if size <= _scratch.KEPT else None
 
-    given = [
-        (None, 0, 0, (), (), at(absent), False, False, False, 0)
-        if array is None
-        else (*_cells(array.dtype), array.shape, array.strides, 0, False, number in plan.in_place, False, 0)
-        for number, (array, absent) in enumerate(zip(inputs, plan.absent))
-    ]
-    outputs = []
-    for number, (_, _, shape, dtype) in enumerate(plan.outputs):
-        streamed = prod(shape) * dtype.itemsize >= STREAMED and (bool(views) or not serial)
-        target, order = views[number] if views else (None, None)
-        strides = strides_of(shape, dtype.itemsize, order) if target is None else target.strides
-        which = _TARGETS["either" if not views else "made" if target is None else "given"]
-        outputs.append((*_cells(dtype), shape, strides, 0, number in plan.returned, False, streamed, which))
-    own(
-        plan,
-        attributes,
-        crew,
-        tuple(given),
-        tuple(map(at, plan.lists)),
-        tuple(outputs),
-        plan.entry(),
-        at(plan.sizes),
-        plan.phases,
-        plan.alone[1],
-        serial,
-        bool(operation.dtype_attributes),
-    )
+    memory, serial = plan.alone[1], plan.terms < SERIAL_TERMS
+    own(plan, attributes, crew, *words, plan.entry(), memory, serial, operation.lists_outputs, operation.states_dtypes)
+
+
+def number_of(ffi: Any, pointer: Any) -> int:
+    """The address that a pointer of C holds."""
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+def absent(address: int | None) -> Word:
+    """An input that a call leaves out, and what its kernel gets instead; None: nothing."""
+    return None, 0, 0, (), (), address or 0, address is not None, False, False, False, _EITHER
+
+
+def given(array: Any, in_place: bool = False) -> Word:
+    """An input; `in_place` says that it may be the output."""
+    return *_cells(array.dtype), array.shape, array.strides, 0, True, False, in_place, False, _EITHER
+
+
+def made(shape: tuple[int, ...], dtype: Any, returned: bool = True, streamed: bool = False, view: Any = None) -> Word:
+    """An output; `streamed` ones that Python makes begin at a cache line.
+
+    `view` has the caller's array, or None and the order in which the axes lie of one that is made; without it, neither
+    has gaps.
+    """
+    target, order = view or (None, None)
+    strides = strides_of(shape, dtype.itemsize, order) if target is None else target.strides
+    late = streamed and math.prod(shape) * dtype.itemsize >= STREAMED
+    which = _EITHER if view is None else _MADE if target is None else _GIVEN
+    return *_cells(dtype), shape, strides, 0, True, returned, False, late, which
 
 
 def _cells(dtype: Any) -> tuple[Any, int, int]:

@@ -18,19 +18,19 @@ import numpy as np
 from numpy import ndarray
 
 from . import _compiled_calls, _isa, _list_calls, _remember, _specialize
-from ._arrays import Array, overlaps_itself, pointer, share_memory, to_array, turned
+from ._arrays import Array, allocated, overlaps_itself, pointer, share_memory, to_array, turned
 from ._axes import DTYPE_OF
 from ._description import InputInfo
 from ._dtypes import DTYPES
 from ._errors import Refusal
 from ._numbers import snapshot
-from ._operation import allocated, thread_count
 from ._orders import order_of, strides_of
 from ._quick import of_views
 from ._remember import CALLS
 from ._rules import dtype_name
 from ._scratch import memory
 from ._step_kernels import StepKernels, StepPlan, Steps, is_walkable, walkable
+from ._team import thread_count
 from ._words import describe
 
 NONE = dumps(())
@@ -38,6 +38,12 @@ NONE = dumps(())
 
 class StepOperation(StepKernels):
     """An operation of steps that can be called."""
+
+    lists_outputs = True
+
+    @property
+    def states_dtypes(self) -> bool:
+        return bool(self.dtype_attributes)
 
     def array(self, info: InputInfo, value: Any) -> Any:
         """One input as an array, or as a tuple of those that are joined."""
@@ -243,7 +249,7 @@ class StepOperation(StepKernels):
     ) -> Any:
         """Hand the arrays to the kernel, those that are joined one after the other where that can be."""
         row = self.rows[resolution.row][1]
-        workers = thread_count(resolution, threads)  # type: ignore[arg-type]
+        workers = thread_count(resolution, threads)
         targets = self.wanted(resolution, targets, out)
         for name, target in zip(self.outputs, targets):
             if target is not None:

@@ -150,7 +150,7 @@ def test_a_plain_call_like_one_before_meets_no_python(case: int) -> None:
     scratch = {"address", "memory"}  # which finds memory for the kernel
     assert frames(lambda: function(*others, **options)) - scratch == {name}
     assert frames(lambda: function(*others, **options, threads=1)) - scratch == {name}
-    if not sys.modules[f"opwright_kernels._{name}"].OPERATION.dtype_attributes:
+    if not getattr(sys.modules[f"opwright_kernels._{name}"].OPERATION, "dtype_attributes", None):
         out = outs if len(outs) > 1 else outs[0]
         assert frames(lambda: function(*others, **options, out=out)) - scratch == {name}
 

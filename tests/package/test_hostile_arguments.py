@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from opwright_kernels import _operation
+from opwright_kernels import _operation, _remember
 from support.generated import PACKAGE
 
 try:
@@ -269,7 +269,7 @@ def test_a_list_that_changes_at_any_line_of_a_call_is_remembered_as_what_it_was(
     for remembered in (False, True):
         at = 0
         while True:
-            _operation.CALLS.clear()
+            _remember.forget()
             if remembered:
                 call()
             strides = [1]

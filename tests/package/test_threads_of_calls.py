@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import opwright_kernels as ok
 import pytest
-from opwright_kernels import _operation, _threads
+from opwright_kernels import _operation, _team, _threads
 from support import rulings
 from support.calls import describe, random_call
 from support.draws import rng
@@ -46,10 +46,10 @@ def _isa_of_the_call(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 def test_a_call_uses_the_threads_of_its_argument_else_of_the_program_else_of_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked, team = [], _operation._team.team
-    monkeypatch.setattr(_operation._threads, "run", lambda kernel, parts: (asked.append(parts), kernel(0, 1)))
-    monkeypatch.setattr(_operation._team, "team", lambda workers: (asked.append(workers), team(workers))[1])
-    monkeypatch.setattr(_operation, "SERIAL_TERMS", 0)
+    asked, team = [], _team.team
+    monkeypatch.setattr(_threads, "run", lambda kernel, parts: (asked.append(parts), kernel(0, 1)))
+    monkeypatch.setattr(_team, "team", lambda workers: (asked.append(workers), team(workers))[1])
+    monkeypatch.setattr(_team, "SERIAL_TERMS", 0)
     monkeypatch.setenv("OPWRIGHT_NUM_THREADS", "3")
     results = [call()]
     ok.set_num_threads(5)
@@ -62,7 +62,7 @@ def test_a_call_uses_the_threads_of_its_argument_else_of_the_program_else_of_the
 @pytest.mark.usefixtures("_threads_as_they_were")
 def test_a_wrong_environment_is_refused_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPWRIGHT_NUM_THREADS", "many")
-    monkeypatch.setattr(_operation, "SERIAL_TERMS", 0)
+    monkeypatch.setattr(_team, "SERIAL_TERMS", 0)
     out = np.full(SHAPE, 7, F32)
     with pytest.raises(ok.SpecError) as caught:
         call(out=out)

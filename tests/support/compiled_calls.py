@@ -37,9 +37,36 @@ def drawn(draw: random.Random) -> Call:
         ("soft_max", (array(*extents),), {"axis": draw.choice((-1, 0))}),
         ("reduce_sum", (array(*extents),), {"axes": draw.choice(([0], (-1,), [])), "keep_dims": draw.random() < 0.5}),
         ("layer_norm", (array(4, last), array(last, kind=F32), array(last, kind=F32)), ROWS),
+        *convolutions(draw, array),
         ("type_cast", (array(*extents, kind=F32),), {"dtype": draw.choice(("bf16", "f16"))}),
     ]
     return draw.choice(calls)
+
+
+def convolutions(draw: random.Random, array: Callable[..., Any]) -> list[Call]:
+    """Calls of operations that are the engine's, with two inputs or three."""
+    few, many, size, step = draw.choice((1, 2, 3)), draw.choice((1, 4, 17)), draw.choice((1, 2, 3)), draw.choice((1, 2))
+    last = draw.random() < 0.5
+    options: dict[str, Any] = {
+        "strides": [step, step],
+        "pads_begin": [1, 0],
+        "pads_end": [0, 0],
+        "dilations": [1, 1],
+        "data_format": "NXC" if last else "NCX",
+    }
+
+    def data(batch: int, channels: int, rows: int, columns: int) -> Any:
+        return array(batch, rows, columns, channels) if last else array(batch, channels, rows, columns)
+
+    rows, columns = (8 - size) // step + 1, (9 - size) // step + 1
+    weights = array(many, few, size, size)
+    forward = {**options, "weights_format": "OIX"}
+    gradient = {**forward, "weights_shape": list(weights.shape)}
+    return [
+        ("convolution", (data(2, few, 7, 9), weights, draw.choice((None, array(many)))), forward),
+        ("conv_transpose", (data(2, many, 5, 4), weights, None), {**options, "weights_format": "IOX"}),
+        ("convolution_backward_weights", (data(2, few, 7, 9), data(2, many, rows, columns)), gradient),
+    ]
 
 
 def outcome(function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:

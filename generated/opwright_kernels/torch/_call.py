@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch.autograd import forward_ad
 
+from .._arrays import allocated
 from .._dtypes import DTYPES
 from .._errors import Refusal
-from .._operation import Operation, allocated, thread_count
+from .._operation import Operation
+from .._team import thread_count
 from ._fake import absent, pattern, result
 from ._glue import GLUE
 from ._orders import in_memory, is_contiguous, same_order, words_of

@@ -23,8 +23,9 @@ import torch
 from .. import _load, _remember, _scratch, _specialize
 from .._arrays import Array, is_ready
 from .._errors import BuildError
-from .._operation import Operation, thread_count
+from .._operation import Operation
 from .._step_kernels import is_walkable
+from .._team import thread_count
 from .._units import Unit, python_include
 
 _CDEF = """\
@@ -247,7 +248,7 @@ def _of_steps(
 def _of_one(
     operation: Operation, inputs: Sequence[Any], attributes: tuple[Any, ...], outputs: Any, places: Sequence[int | None]
 ) -> Told | None:
-    given, plan = operation.prepared(inputs, attributes)
+    given, plan, _ = operation.prepared(inputs, attributes)
     workers = thread_count(plan, None)
     if plan.scratch is None and workers > 1:  # whose parts Python's threads compute
         return None

@@ -22,6 +22,7 @@ typedef struct {
     npy_intp bytes;               // of all cells; 0 where there are none
     npy_intp below, above;        // bytes before the first cell, and behind its begin, that cells reach to
     uintptr_t absent;             // what stands for it then
+    int passed;  // to the kernel
     int returned, in_place;
     int streamed;  // an output for which Python finds memory
     int target;    // an output that calls like this one give, or leave to be made, or either
@@ -121,18 +122,16 @@ static int is_plain(const Seen *one, const Array *known)
     }
     PyObject *const grad = PyObject_GetAttr(one->value, requires_grad);
     Py_XDECREF(grad);
-    if (grad != Py_False || answer(one->value, is_neg) || (one->code == COMPLEX && answer(one->value, is_conj))) {
-        return 0;
+    int plain = 0;
+    if (grad == Py_False && !answer(one->value, is_neg) && (one->code != COMPLEX || !answer(one->value, is_conj))) {
+        PyObject *const storage = PyObject_CallMethodNoArgs(one->value, untyped_storage);
+        const long long begin = storage ? answer(one->value, storage_offset) : -1;
+        const long long held = begin < 0 ? -1 : answer(storage, nbytes);
+        Py_XDECREF(storage);
+        plain = begin >= 0 && begin * one->unit + known->above <= held;
     }
-    PyObject *const storage = PyObject_CallMethodNoArgs(one->value, untyped_storage);
-    const long long begin = storage ? answer(one->value, storage_offset) : -1;
-    const long long held = begin >= 0 ? answer(storage, nbytes) : -1;
-    Py_XDECREF(storage);
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        return 0;
-    }
-    return begin * one->unit + known->above <= held;
+    PyErr_Clear();
+    return plain;
 }
 
 static int is_alike(const Seen *one, const Array *known, int flags)
@@ -164,15 +163,15 @@ static void release_array(Array *array)
     PyMem_Free(array->extents);
 }
 
-// dtype, code, bytes of a cell, shape, strides, absent, returned, in_place, streamed, target
+// dtype, code, bytes of a cell, shape, strides, absent, passed, returned, in_place, streamed, target
 static int read_array(PyObject *words, Array *array)
 {
     PyObject *dtype, *shape, *strides;
     unsigned long long absent;
     int item;
     if (!PyArg_ParseTuple(
-            words, "OiiO!O!Kpppi", &dtype, &array->code, &item, &PyTuple_Type, &shape, &PyTuple_Type, &strides,
-            &absent, &array->returned, &array->in_place, &array->streamed, &array->target)) {
+            words, "OiiO!O!Kppppi", &dtype, &array->code, &item, &PyTuple_Type, &shape, &PyTuple_Type, &strides,
+            &absent, &array->passed, &array->returned, &array->in_place, &array->streamed, &array->target)) {
         return 0;
     }
     array->absent = (uintptr_t)absent;

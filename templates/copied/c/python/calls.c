@@ -1,4 +1,4 @@
-// Calls of an operation of steps like one before, from their arguments to the kernel without a line of Python.
+// Calls of an operation like one before, from their arguments to the kernel without a line of Python.
 //
 // In: what Python found out about calls: types and shapes of their arrays, attributes, and all that the kernel gets. Out:
 // an object for the place of the operation's function `call`. A call that is like one of these, its arrays of the same
@@ -6,16 +6,18 @@
 
 #include "arrays.h"
 
-enum { MAX_RECORDS = 256, MAX_ARGUMENTS = 24, TAIL = 5 };  // of an operation; of a kernel; of these behind the arrays
+enum { MAX_RECORDS = 256, MAX_ARGUMENTS = 24, MAX_NUMBERS = 3 };  // of an operation; of a kernel; of these behind arrays
 
 typedef struct {
     Py_ssize_t users;
     PyObject *plan, *attributes, *crew;  // crew: from `threads`, the team and the bytes of memory
     Py_ssize_t inputs, lists, outputs, results;
     Array *arrays;  // inputs, then outputs
-    uintptr_t *list, kernel, sizes;
-    int64_t phases, bytes;  // bytes: of memory for one thread
+    uintptr_t *list, kernel, numbers[MAX_NUMBERS];  // numbers: what the kernel gets behind its arrays
+    Py_ssize_t count;
+    int64_t bytes;          // of memory for one thread
     uint64_t digest;        // of the shapes of the inputs
+    int listed;             // its `out` may be a list or tuple
     int serial, stated;     // serial: a call that says nothing of threads has one; stated: its `out` states a type
 } Record;
 
@@ -101,11 +103,11 @@ static int is_known(const Record *record, const Seen *inputs, PyObject *attribut
 }
 
 // The array that a call gives for a result, a new reference; NULL where it gives none.
-static PyObject *target_of(PyObject *out, Py_ssize_t results, Py_ssize_t place)
+static PyObject *target_of(PyObject *out, const Record *record, Py_ssize_t place)
 {
     PyObject *target = out;
-    if (PyTuple_CheckExact(out) || PyList_CheckExact(out)) {
-        target = PySequence_Fast_GET_SIZE(out) == results ? PySequence_Fast_GET_ITEM(out, place) : out;
+    if (record->listed && (PyTuple_CheckExact(out) || PyList_CheckExact(out))) {
+        target = PySequence_Fast_GET_SIZE(out) == record->results ? PySequence_Fast_GET_ITEM(out, place) : out;
     }
     return target == Py_None ? NULL : Py_NewRef(target);
 }
@@ -178,22 +180,24 @@ static int asked(const Calls *calls, const Record *record, PyObject *threads, ui
 // The results of a call that is known; NULL with nothing raised where it is Python's after all.
 static PyObject *computed(const Calls *calls, const Record *record, const Seen *inputs, PyObject *out, PyObject *threads)
 {
-    uintptr_t arguments[MAX_ARGUMENTS];
+    uintptr_t arguments[MAX_ARGUMENTS], at[MAX_ARGUMENTS];  // at: by array
     PyObject *made[MAX_ARGUMENTS] = {NULL};  // by output
     int given[MAX_ARGUMENTS] = {0};
     PyObject *results = NULL;
     Py_ssize_t n = 0, place = 0;
-    for (; n < record->inputs; ++n) {
-        arguments[n] = record->arrays[n].dtype ? inputs[n].at : record->arrays[n].absent;
+    for (Py_ssize_t k = 0; k < record->inputs; ++k) {
+        at[k] = record->arrays[k].dtype ? inputs[k].at : record->arrays[k].absent;
+        if (record->arrays[k].passed) {
+            arguments[n++] = at[k];
+        }
     }
     for (Py_ssize_t k = 0; k < record->lists; ++k) {
         arguments[n++] = record->list[k];
     }
-    const Py_ssize_t first = n;
-    for (Py_ssize_t k = 0; k < record->outputs; ++k, ++n) {
+    for (Py_ssize_t k = 0; k < record->outputs; ++k) {
         const Array *const known = &record->arrays[record->inputs + k];
         if (known->returned && out != Py_None) {
-            made[k] = target_of(out, record->results, place++);
+            made[k] = target_of(out, record, place++);
         }
         given[k] = made[k] != NULL;
         if (known->target == (given[k] ? MADE : GIVEN)) {
@@ -208,7 +212,7 @@ static PyObject *computed(const Calls *calls, const Record *record, const Seen *
         if (!is_alike(&target, known, NPY_ARRAY_BEHAVED)) {
             goto end;
         }
-        arguments[n] = target.at;
+        arguments[n++] = at[record->inputs + k] = target.at;
     }
     for (Py_ssize_t k = 0; k < record->outputs; ++k) {  // the caller's share no memory with what is read, or each other
         const Array *const own = &record->arrays[record->inputs + k];
@@ -218,9 +222,8 @@ static PyObject *computed(const Calls *calls, const Record *record, const Seen *
             if (is_input ? !known->dtype : !given[other - record->inputs]) {
                 continue;
             }
-            const uintptr_t at = is_input ? arguments[other] : arguments[first + other - record->inputs];
             const int is_itself = is_input && known->in_place && inputs[other].value == made[k];
-            if (!is_itself && !is_apart(known, at, own, arguments[first + k])) {
+            if (!is_itself && !is_apart(known, at[other], own, at[record->inputs + k])) {
                 goto end;
             }
         }
@@ -229,9 +232,9 @@ static PyObject *computed(const Calls *calls, const Record *record, const Seen *
     if (!asked(calls, record, threads, &team, &memory)) {
         goto end;
     }
-    arguments[n++] = record->sizes;
-    arguments[n++] = 0;
-    arguments[n++] = (uintptr_t)record->phases;
+    for (Py_ssize_t k = 0; k < record->count; ++k) {
+        arguments[n++] = record->numbers[k];
+    }
     arguments[n++] = team;
     arguments[n++] = memory;
     const uintptr_t kernel = record->kernel;
@@ -291,21 +294,23 @@ static PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t count)
     return PyObject_Vectorcall(calls->general, given, (size_t)count, NULL);
 }
 
-// plan, attributes, crew, inputs, lists, outputs, kernel, sizes, phases, bytes, serial, stated
+// plan, attributes, crew, inputs, lists, outputs, numbers, kernel, bytes, serial, listed, stated
 static PyObject *tell(PyObject *self, PyObject *words)
 {
     Calls *const calls = PyCapsule_GetPointer(self, NULL);
-    PyObject *plan, *attributes, *crew, *inputs, *lists, *outputs;
-    unsigned long long kernel, sizes;
-    long long phases, bytes;
-    int serial, stated;
+    PyObject *plan, *attributes, *crew, *inputs, *lists, *outputs, *numbers;
+    unsigned long long kernel;
+    long long bytes;
+    int serial, listed, stated;
     if (!PyArg_ParseTuple(
-            words, "OO!OO!O!O!KKLLpp", &plan, &PyTuple_Type, &attributes, &crew, &PyTuple_Type, &inputs, &PyTuple_Type,
-            &lists, &PyTuple_Type, &outputs, &kernel, &sizes, &phases, &bytes, &serial, &stated)) {
+            words, "OO!OO!O!O!O!KLppp", &plan, &PyTuple_Type, &attributes, &crew, &PyTuple_Type, &inputs, &PyTuple_Type,
+            &lists, &PyTuple_Type, &outputs, &PyTuple_Type, &numbers, &kernel, &bytes, &serial, &listed,
+            &stated)) {
         return NULL;
     }
     const Py_ssize_t in = PyTuple_GET_SIZE(inputs), few = PyTuple_GET_SIZE(lists), made = PyTuple_GET_SIZE(outputs);
-    if (in + few + made + TAIL > MAX_ARGUMENTS) {
+    const Py_ssize_t count = PyTuple_GET_SIZE(numbers);
+    if (count > MAX_NUMBERS || in + few + made + count + 2 > MAX_ARGUMENTS) {
         Py_RETURN_FALSE;
     }
     Record *const record = PyMem_Calloc(1, sizeof *record);
@@ -320,7 +325,7 @@ static PyObject *tell(PyObject *self, PyObject *words)
     *record = (Record){
         .users = 1, .plan = Py_NewRef(plan), .attributes = Py_NewRef(attributes), .crew = Py_NewRef(crew),
         .inputs = in, .lists = few, .outputs = made, .arrays = arrays, .list = list, .kernel = (uintptr_t)kernel,
-        .sizes = (uintptr_t)sizes, .phases = phases, .bytes = bytes, .serial = serial, .stated = stated,
+        .count = count, .bytes = bytes, .serial = serial, .listed = listed, .stated = stated,
     };
     for (Py_ssize_t n = 0; n < in + made; ++n) {
         if (!read_array(n < in ? PyTuple_GET_ITEM(inputs, n) : PyTuple_GET_ITEM(outputs, n - in), &arrays[n])) {
@@ -332,6 +337,9 @@ static PyObject *tell(PyObject *self, PyObject *words)
     }
     for (Py_ssize_t n = 0; n < few; ++n) {
         list[n] = (uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(lists, n));
+    }
+    for (Py_ssize_t n = 0; n < count; ++n) {
+        record->numbers[n] = (uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(numbers, n));
     }
     if (PyErr_Occurred()) {
         release(record);
