@@ -3,8 +3,9 @@
 In: an operation, and calls that Python has just found to be like one before. Out: a function in the place of the
 operation's `call`, which goes from arrays of NumPy and tensors of PyTorch to the kernel, and hands every other call to
 Python. A sum of two rows of 1000 f32 takes 0.35 of the time of a call through Python (AMD Zen 4, Python 3.11). It is
-compiled for the Python and NumPy at hand once a program has called often; with OPWRIGHT_CALLS=1 at the first such call.
-Where that cannot be done, and with OPWRIGHT_CALLS=0, all calls stay Python's, and `state` says why.
+compiled for the Python and NumPy at hand once a program has called often, and then lies in the cache for others; with
+OPWRIGHT_CALLS=1 at the first such call. Where that cannot be done, and with OPWRIGHT_CALLS=0, all calls stay Python's,
+and `state` says why.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ._team import SERIAL_TERMS, thread_count
 from ._units import Unit, python_include
 
 OFTEN = 64  # calls that Python has answered as ones like before, after which this is worth a fifth of a second
+SOON = 8  # the same where it is in the cache already, and takes 30 ms, most of it for a parser of C
 
 WAITING = "not compiled yet"
 _SOURCES = Path(__file__).parent / "c" / "python"
@@ -98,7 +100,7 @@ def answered(operation: Any, known: Any, key: Any, inputs: Sequence[Any], out: A
     """Python has answered a call like one before, of this plan or these views: the next ones need not ask it."""
     global _answered
     _answered += 1
-    if _answered >= OFTEN and state == WAITING:
+    if state == WAITING and (_answered >= OFTEN or (_answered == SOON and _load.is_built(unit()))):
         start()
     if _adopt is not None and "torch" in sys.modules:
         adopt(sys.modules["torch"])

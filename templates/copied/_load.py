@@ -89,6 +89,16 @@ def fit(unit: Unit) -> str:
     return "" if reason and _built(unit) else reason
 
 
+def is_built(unit: Unit) -> bool:
+    """Whether loading `unit` compiles nothing, as the cache has it of the compiler that is here."""
+    from . import _compiler
+
+    try:
+        return _built(unit, _compiler.find().key)
+    except BuildError:
+        return False
+
+
 def _built(unit: Unit, key: str = "") -> bool:
     """Whether the cache has a sound library of `unit` made by the compiler of a key, or by whatever compiler."""
     from . import _cache

@@ -13,6 +13,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -222,21 +223,29 @@ def test_arrays_live_no_longer_than_their_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "setting", "state"),
+    ("calls", "setting", "state", "later"),
     [
-        (3, None, "not compiled yet"),
-        (3, "1", "compiled"),
-        (_compiled_calls.OFTEN + 1, None, "compiled"),
-        (_compiled_calls.OFTEN + 1, "0", "Python, as OPWRIGHT_CALLS=0 says"),
+        (3, None, "not compiled yet", "not compiled yet"),
+        (3, "1", "compiled", "compiled"),
+        (_compiled_calls.OFTEN + 1, None, "compiled", "compiled"),
+        (_compiled_calls.OFTEN + 1, "0", "Python, as OPWRIGHT_CALLS=0 says", "not compiled yet"),
     ],
 )
-def test_it_is_compiled_for_programs_that_call_often(calls: int, setting: str | None, state: str) -> None:
+def test_it_is_compiled_for_programs_that_call_often(
+    calls: int, setting: str | None, state: str, later: str, tmp_path: Path
+) -> None:
+    """And `later`, at a few calls, in a program that says nothing of it but has the same cache."""
     environment = {name: value for name, value in os.environ.items() if name != "OPWRIGHT_CALLS"}
-    if setting is not None:
-        environment["OPWRIGHT_CALLS"] = setting
-    text = COMPILED.format(calls=calls)
-    done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == state
+    environment["OPWRIGHT_CACHE_DIR"] = str(tmp_path)
+
+    def printed(count: int, **settings: str) -> str:
+        text, settings = COMPILED.format(calls=count), {**environment, **settings}
+        done = subprocess.run([sys.executable, "-c", text], env=settings, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert printed(calls, **({} if setting is None else {"OPWRIGHT_CALLS": setting})) == state
+    assert printed(3) == "not compiled yet"
+    assert printed(_compiled_calls.SOON + 1) == later
 
 
 def test_a_class_has_python_s_call_still() -> None:
