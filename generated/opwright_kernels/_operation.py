@@ -61,14 +61,11 @@ class Plan:
         there = [position for position, array in enumerate(inputs) if array is not None]
         if self.scratch is None or not {*there} <= {*positions} or not all(is_ready(inputs[n]) for n in there):
             return None
-        taken = tuple(
-            _compiled_calls.absent(0 if position in positions else None)
-            if array is None
-            else _compiled_calls.given(array)
-            for position, array in enumerate(inputs)
-        )
+        taken = tuple(_compiled_calls.ABSENT if array is None else _compiled_calls.given(array) for array in inputs)
+        slots = tuple((position, 0) if position in there else (-1, 0) for position in positions)
+        slots = (*slots, (len(inputs), 0), _compiled_calls.slot(self.ffi, self.sizes))
         made = _compiled_calls.made(self.shape, self.dtype)
-        return taken, (), (made,), (_compiled_calls.number_of(self.ffi, self.sizes),)
+        return _compiled_calls.Words((-1,) * len(inputs), taken, (made,), ((self, slots),))
 
 
 class Operation(Compiled):

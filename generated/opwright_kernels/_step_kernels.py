@@ -108,21 +108,32 @@ class StepPlan:
         """What a later call with arrays without gaps does."""
         return quick(self)
 
-    def words(self, inputs: Sequence[Any], views: Sequence[Any]) -> _compiled_calls.Words:
-        """What calls.c gets of calls with arrays like these; `views` are those of Views.outputs, if there are gaps."""
-        number_of = partial(_compiled_calls.number_of, self.ffi)
+    def words(self, inputs: Sequence[Any], _: Any, views: Sequence[Any] = ()) -> _compiled_calls.Words:
+        """What calls.c gets of calls with arrays like these.
+
+        `views` has, by output, the caller's array and how the axes lie of one that is made, if any has gaps.
+        """
+        slot, count = partial(_compiled_calls.slot, self.ffi), len(inputs)
         taken = tuple(
-            _compiled_calls.absent(number_of(absent))
-            if array is None
-            else _compiled_calls.given(array, number in self.in_place)
-            for number, (array, absent) in enumerate(zip(inputs, self.absent))
+            _compiled_calls.ABSENT if array is None else _compiled_calls.given(array, number in self.in_place)
+            for number, array in enumerate(inputs)
         )
         streamed = bool(views) or self.terms >= _team.SERIAL_TERMS
         outputs = tuple(
             _compiled_calls.made(shape, dtype, number in self.returned, streamed, views[number] if views else None)
             for number, (_, _, shape, dtype) in enumerate(self.outputs)
         )
-        return taken, tuple(map(number_of, self.lists)), outputs, (number_of(self.sizes), 0, self.phases)
+        slots = tuple(
+            slot(absent) if array is None else (number, 0)
+            for number, (array, absent) in enumerate(zip(inputs, self.absent))
+        )
+        slots = (*slots, *map(slot, self.lists), *[(count + number, 0) for number in range(len(outputs))])
+        return _compiled_calls.Words((-1,) * count, taken, outputs, ((self, (*slots, *self.numbers)),))
+
+    @property
+    def numbers(self) -> tuple[tuple[int, int], ...]:
+        """What the kernel gets behind its arrays, as calls.c has it."""
+        return _compiled_calls.slot(self.ffi, self.sizes), (-1, 0), (-1, self.phases)
 
 
 @dataclass(frozen=True, eq=False)

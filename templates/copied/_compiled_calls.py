@@ -18,8 +18,9 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,6 @@ from . import _dlpack, _load, _remember, _scratch
 from ._arrays import STREAMED
 from ._errors import BuildError
 from ._orders import strides_of
-from ._quick import Views
 from ._team import SERIAL_TERMS, thread_count
 from ._units import Unit, python_include
 
@@ -44,9 +44,22 @@ _adopt: Any = None  # is told of types of tensors; None once it was
 _CODES = {dtype: code for (code, _), dtype in _dlpack.DTYPES.items()}
 _EITHER, _MADE, _GIVEN = range(3)  # who makes an output's array, as arrays.h has it
 Word = tuple[Any, ...]  # an array, as arrays.h reads it
-Words = tuple[tuple[Word, ...], tuple[int, ...], tuple[Word, ...], tuple[int, ...]]  # inputs, lists, outputs, numbers
+Slot = tuple[int, int]  # an argument: the number of an array and bytes behind its first cell, or -1 and itself
 _forgets: list[Any] = []  # of each operation
 _epoch = 0  # how often all calls were forgotten
+
+
+class Words(NamedTuple):
+    """What calls.c gets of calls.
+
+    `groups` say by argument how many arrays it lists, -1 where it is one; `pieces` are plans, each of a kernel, and its
+    arguments up to its team, with the inputs' arrays numbered first, then the outputs'.
+    """
+
+    groups: tuple[int, ...]
+    inputs: tuple[Word, ...]
+    outputs: tuple[Word, ...]
+    pieces: tuple[tuple[Any, tuple[Slot, ...]], ...]
 
 
 def unit() -> Unit:
@@ -105,30 +118,30 @@ def answered(operation: Any, known: Any, key: Any, inputs: Sequence[Any], out: A
     if _adopt is not None and "torch" in sys.modules:
         adopt(sys.modules["torch"])
     if _new is not None and known.told != [_epoch]:
-        plan = known.plan if type(known) is Views else known
         attributes = _remember.attributes_of(key)
-        if plan is None or attributes is None or plan.alone[1] > _scratch.KEPT:  # no thread keeps the memory of a call
-            return
-        words = plan.words(inputs, known.outputs(out) if type(known) is Views else ())
-        if words is not None:
+        words = None if attributes is None else known.words(inputs, out)
+        if words is not None and all(plan.alone[1] <= _scratch.KEPT for plan, _ in words.pieces):  # what a thread keeps
             known.told[:] = [_epoch]
-            tell(operation, plan, attributes, words)
+            with suppress(ValueError):  # more arrays than records have
+                tell(operation, attributes, words)
 
 
-def tell(operation: Any, plan: Any, attributes: tuple[Any, ...], words: Words) -> None:
-    """Say how calls are computed that have these attributes, and arrays and a kernel as `words` have them."""
+def tell(operation: Any, attributes: Any, words: Words) -> None:
+    """Say how calls are computed that have these attributes, and arrays and kernels as `words` have them."""
     own = operation.__dict__.get("tell_of_call")
     if own is None:
         call, own, forgets = _new(operation.call, _scratch.address)
         _forgets.append(forgets)
         operation.__dict__.update(tell_of_call=own, call=call)  # where the generated function looks first
+    first = words.pieces[0][0]
 
-    def crew(threads: Any) -> tuple[int, int | None]:
-        team, size = plan.workers(thread_count(plan, threads))
+    def crew(plan: Any, threads: Any) -> tuple[int, int | None]:
+        team, size = plan.workers(thread_count(first, threads))
         return number_of(plan.ffi, team), size if size <= _scratch.KEPT else None
 
-    memory, serial = plan.alone[1], plan.terms < SERIAL_TERMS
-    own(plan, attributes, crew, *words, plan.entry(), memory, serial, operation.lists_outputs, operation.states_dtypes)
+    pieces = tuple((partial(crew, plan), plan.entry(), plan.alone[1], slots) for plan, slots in words.pieces)
+    serial, lists = first.terms < SERIAL_TERMS, operation.lists_outputs
+    own(attributes, words.groups, words.inputs, words.outputs, pieces, serial, lists, operation.states_dtypes)
 
 
 def number_of(ffi: Any, pointer: Any) -> int:
@@ -136,14 +149,17 @@ def number_of(ffi: Any, pointer: Any) -> int:
     return int(ffi.cast("uintptr_t", pointer))
 
 
-def absent(address: int | None) -> Word:
-    """An input that a call leaves out, and what its kernel gets instead; None: nothing."""
-    return None, 0, 0, (), (), address or 0, address is not None, False, False, False, _EITHER
+def slot(ffi: Any, pointer: Any) -> Slot:
+    """An argument of a kernel that is the same for all calls."""
+    return -1, number_of(ffi, pointer)
+
+
+ABSENT: Word = (None, 0, 0, (), (), False, False, False, _EITHER)  # an input that a call leaves out
 
 
 def given(array: Any, in_place: bool = False) -> Word:
     """An input; `in_place` says that it may be the output."""
-    return *_cells(array.dtype), array.shape, array.strides, 0, True, False, in_place, False, _EITHER
+    return *_cells(array.dtype), array.shape, array.strides, False, in_place, False, _EITHER
 
 
 def made(shape: tuple[int, ...], dtype: Any, returned: bool = True, streamed: bool = False, view: Any = None) -> Word:
@@ -156,7 +172,7 @@ def made(shape: tuple[int, ...], dtype: Any, returned: bool = True, streamed: bo
     strides = strides_of(shape, dtype.itemsize, order) if target is None else target.strides
     late = streamed and math.prod(shape) * dtype.itemsize >= STREAMED
     which = _EITHER if view is None else _MADE if target is None else _GIVEN
-    return *_cells(dtype), shape, strides, 0, True, returned, False, late, which
+    return *_cells(dtype), shape, strides, returned, False, late, which
 
 
 def _cells(dtype: Any) -> tuple[Any, int, int]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy import may_share_memory
 
+from . import _compiled_calls
 from ._arrays import Array, allocated
 from ._quick import Views, address, by_output, fits
 from ._scratch import memory
@@ -111,7 +113,34 @@ def quick(
             one.kernel(*at[:count_in], *one.lists, *at[count_in:], one.sizes, 0, one.phases, workers, scratch)
         return tuple([results[number] for number in plan.returned]) if others else results[only]
 
-    return Views(run)
+    def words(inputs: Sequence[Any], out: Any) -> _compiled_calls.Words | None:
+        if not apart:
+            return None
+        groups = tuple(len(value) if type(value) is tuple else -1 for value in inputs)
+        places = [0, *accumulate(max(count, 1) for count in groups)]
+        arrays = [part for value in inputs for part in (value if type(value) is tuple else (value,))]
+        taken = tuple(_compiled_calls.ABSENT if part is None else _compiled_calls.given(part) for part in arrays)
+        targets = None if out is None else by_output(plan, out)
+        made = tuple(
+            _compiled_calls.made(shape, dtype, number in plan.returned, True, (targets and targets[number], order))
+            for number, (_, _, shape, dtype, order) in enumerate(wanted)
+        )
+        pieces = []
+        for number, (one, shifts) in enumerate(steps):
+            slots: list[_compiled_calls.Slot] = []
+            for at, (value, by) in enumerate(zip(inputs, shifts)):
+                if value is None:
+                    slots.append(_compiled_calls.slot(ffi, plan.absent[at]))
+                else:
+                    array = places[at] + (number if groups[at] >= 0 else 0)
+                    slots.append((array, by * arrays[array].itemsize))
+            slots += [_compiled_calls.slot(ffi, pointer) for pointer in one.lists]
+            for at, (by, (_, _, _, dtype, _)) in enumerate(zip(shifts[count_in:], wanted)):
+                slots.append((len(arrays) + at, by * dtype.itemsize))
+            pieces.append((one, (*slots, *one.numbers)))
+        return _compiled_calls.Words(groups, taken, made, tuple(pieces))
+
+    return Views(run, words)
 
 
 def _shifts(own: Mapping[str, Array], whole: Mapping[str, Array], names: Sequence[str]) -> list[int]:

@@ -23,20 +23,11 @@ _FIRST = (slice(1),)
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """What calls with arrays of certain strides do.
-
-    `plan` is None for lists of arrays; else `orders` has, by output, how the axes of one lie that no call gives.
-    """
+    """What calls with arrays of certain strides do."""
 
     run: Quick
-    plan: Any = None
-    orders: tuple[tuple[int, ...] | None, ...] = ()
+    words: Callable[[Sequence[Any], Any], Any]  # what calls.c gets of such a call, if anything
     told: list[int] = field(default_factory=list)  # when calls.c was told of it
-
-    def outputs(self, out: Any) -> list[tuple[Any, tuple[int, ...] | None]]:
-        """By output, the caller's array, if any, and how the axes lie of one that is made."""
-        targets = None if out is None else by_output(self.plan, out)
-        return list(zip(targets or [None] * len(self.orders), self.orders))
 
 
 def quick(plan: Any) -> Quick:
@@ -206,7 +197,11 @@ def of_views(plan: Any, orders: Sequence[tuple[int, ...] | None]) -> Views:
         found = tuple([results[number] for number in plan.returned])
         return found if len(found) > 1 else found[0]
 
-    return Views(run, plan, tuple(orders))
+    def words(inputs: Sequence[Any], out: Any) -> Any:
+        targets = None if out is None else by_output(plan, out)
+        return plan.words(inputs, None, list(zip(targets or [None] * len(orders), orders)))
+
+    return Views(run, words)
 
 
 def address(ffi: Any, kind: Any, bits: Any, array: Any) -> Any:

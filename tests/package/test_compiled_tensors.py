@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import opwright_kernels as ok
 import pytest
 from opwright_kernels import _compiled_calls, _operation
-from support.compiled_calls import F32, Call, drawn, frames, known, outcome, through_python
+from support.compiled_calls import BF16, F32, Call, drawn, frames, known, outcome, through_python
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
 hostile: Any = pytest.importorskip("support.torch_hostile")
@@ -185,3 +186,65 @@ def test_a_tensor_that_needs_gradients_or_was_cut_is_refused_after_others_were_t
             with pytest.raises(ok.SpecError):
                 ok.relu(row, out=bad)
         assert ok.relu(row).tolist() == [1] * 5
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_lists_of_arrays_give_what_they_give_through_python(case: int) -> None:
+    draw = random.Random(f"lists {case} {os.environ.get('OPWRIGHT_SEED', '')}")
+    axis, dtype = draw.randrange(3), draw.choice((F32, BF16, np.int8))
+    shapes = [[*shape] for shape in [(3, 4, 5)] * draw.randint(1, 4)]
+    for shape in shapes:
+        shape[axis] = draw.choice((0, 1, 3, 7, 16))
+    wanted_shape = [sum(shape[axis] for shape in shapes) if n == axis else e for n, e in enumerate(shapes[0])]
+    for turn in range(12):
+        form, kind = draw.choice(("plain", "views", "tensors", "mixed", "few", "twice")), draw.choice((list, tuple))
+        to = draw.choice(("none", "plain", "view", "tensor", "first", "short", "part"))
+
+        def make(turn: int = turn, form: str = form, kind: Any = kind, to: str = to) -> Any:
+            numbers, again = np.random.default_rng(turn), random.Random(turn)
+            parts: list[Any] = [numbers.integers(-9, 9, shape).astype(dtype) for shape in shapes]
+            whole: Any = np.full(wanted_shape, 5, dtype)
+            if to == "part":  # of the memory of the result
+                parts[0] = whole[: shapes[0][0], : shapes[0][1], : shapes[0][2]]
+            if form == "views":
+                parts = [turned(again, part) for part in parts]
+            elif form in ("tensors", "mixed"):
+                parts = [part if form == "mixed" and n % 2 else tensor(part) for n, part in enumerate(parts)]
+            elif form == "few":
+                parts = parts[1:]
+            elif form == "twice":
+                parts = [parts[0]] * len(parts)
+            given = {"view": turned(again, whole), "tensor": tensor(whole), "short": whole[:-1], "first": parts[:1]}
+            out = {} if to == "none" else {"out": given.get(to, whole)}
+            return (kind(parts),), {"axis": axis, **out}
+
+        wanted = outcome(through_python("concat"), *make())
+        for _ in range(2):
+            found = outcome(ok.concat, *make())
+            assert found == wanted, (form, to)
+
+
+def test_lists_of_arrays_meet_no_python() -> None:
+    parts, axis = [np.ones((3, 4), F32), np.zeros((3, 5), F32), np.ones((3, 2), F32)], {"axis": 1}
+    for given in (parts, tuple(parts), [tensor(one) for one in parts], [np.asfortranarray(one) for one in parts]):
+        out = known(("concat", (given,), axis))
+        known(("concat", (given,), {**axis, "out": out}))
+        assert frames(lambda given=given: ok.concat(given, **axis)) <= {"concat"}
+        assert frames(lambda given=given, out=out: ok.concat(given, **axis, out=out)) <= {"concat"}
+
+
+def test_a_list_that_loses_its_arrays_while_a_kernel_runs_keeps_them() -> None:
+    call: Call = ("concat", ([np.ones((512, 512), F32), np.full((512, 512), 2, F32)],), {"axis": 0})
+    known(call)
+    wrong: list[int] = []
+    for _ in range(50):
+        parts = [np.ones((512, 512), F32), np.full((512, 512), 2, F32)]
+        thief = threading.Thread(target=parts.clear)
+        thief.start()
+        try:
+            found = ok.concat(parts, axis=0)
+            wrong.append(int((found[:512] != 1).sum() + (found[512:] != 2).sum()))
+        except ok.SpecError:  # the list was empty before it was read
+            pass
+        thief.join()
+    assert not any(wrong)

@@ -21,8 +21,6 @@ typedef struct {
     npy_intp *extents, *strides;  // in cells, in bytes
     npy_intp bytes;               // of all cells; 0 where there are none
     npy_intp below, above;        // bytes before the first cell, and behind its begin, that cells reach to
-    uintptr_t absent;             // what stands for it then
-    int passed;  // to the kernel
     int returned, in_place;
     int streamed;  // an output for which Python finds memory
     int target;    // an output that calls like this one give, or leave to be made, or either
@@ -163,18 +161,16 @@ static void release_array(Array *array)
     PyMem_Free(array->extents);
 }
 
-// dtype, code, bytes of a cell, shape, strides, absent, passed, returned, in_place, streamed, target
+// dtype, code, bytes of a cell, shape, strides, returned, in_place, streamed, target
 static int read_array(PyObject *words, Array *array)
 {
     PyObject *dtype, *shape, *strides;
-    unsigned long long absent;
     int item;
     if (!PyArg_ParseTuple(
-            words, "OiiO!O!Kppppi", &dtype, &array->code, &item, &PyTuple_Type, &shape, &PyTuple_Type, &strides,
-            &absent, &array->passed, &array->returned, &array->in_place, &array->streamed, &array->target)) {
+            words, "OiiO!O!pppi", &dtype, &array->code, &item, &PyTuple_Type, &shape, &PyTuple_Type, &strides,
+            &array->returned, &array->in_place, &array->streamed, &array->target)) {
         return 0;
     }
-    array->absent = (uintptr_t)absent;
     if (dtype == Py_None) {
         return 1;
     }

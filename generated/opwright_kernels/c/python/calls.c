@@ -5,44 +5,15 @@
 // an object for the place of the operation's function `call`. A call that is like one of these, its arrays of the same
 // strides, gets memory for its results and runs the same kernel; every other one, and every refusal, is Python's.
 
-#include "arrays.h"
+#include "records.h"
 
-enum { MAX_RECORDS = 256, MAX_ARGUMENTS = 24, MAX_NUMBERS = 3 };  // of an operation; of a kernel; of these behind arrays
-
-typedef struct {
-    Py_ssize_t users;
-    PyObject *plan, *attributes, *crew;  // crew: from `threads`, the team and the bytes of memory
-    Py_ssize_t inputs, lists, outputs, results;
-    Array *arrays;  // inputs, then outputs
-    uintptr_t *list, kernel, numbers[MAX_NUMBERS];  // numbers: what the kernel gets behind its arrays
-    Py_ssize_t count;
-    int64_t bytes;          // of memory for one thread
-    uint64_t digest;        // of the shapes of the inputs
-    int listed;             // its `out` may be a list or tuple
-    int serial, stated;     // serial: a call that says nothing of threads has one; stated: its `out` states a type
-} Record;
+enum { MAX_RECORDS = 256 };  // of an operation
 
 typedef struct {
     PyObject *general, *memory;
     Py_ssize_t count;
     Record *records[MAX_RECORDS];
 } Calls;
-
-static void release(Record *record)
-{
-    if (--record->users) {
-        return;
-    }
-    for (Py_ssize_t n = 0; n < record->inputs + record->outputs; ++n) {
-        release_array(&record->arrays[n]);
-    }
-    Py_XDECREF(record->plan);
-    Py_XDECREF(record->attributes);
-    Py_XDECREF(record->crew);
-    PyMem_Free(record->arrays);
-    PyMem_Free(record->list);
-    PyMem_Free(record);
-}
 
 static void forget_all(Calls *calls)
 {
@@ -82,21 +53,67 @@ static int is_same(PyObject *given, PyObject *known)
     return (type == &PyLong_Type || type == &PyUnicode_Type) && PyObject_RichCompareBool(given, known, Py_EQ) == 1;
 }
 
-// How the shapes of arrays differ from others, in a number that compares faster than all of them.
-static uint64_t digest_of(uint64_t digest, int rank, const npy_intp *extents)
+// The inputs of a call, those of lists one after the other.
+typedef struct {
+    Py_ssize_t count, groups;
+    Py_ssize_t group[MAX_INPUTS];
+    Seen one[MAX_INPUTS];
+    PyObject *kept[MAX_INPUTS];  // what was listed, as a list may change while others run
+    Py_ssize_t keeps;
+    uint64_t digest;
+} Inputs;
+
+static int add_input(Inputs *inputs, PyObject *value)
 {
-    digest = digest * 31 + (uint64_t)rank;
-    for (int n = 0; n < rank; ++n) {
-        digest = (digest ^ (uint64_t)extents[n]) * UINT64_C(0x9E3779B97F4A7C15);
+    if (inputs->count == MAX_INPUTS) {
+        return 0;
     }
-    return digest;
+    Seen *const one = &inputs->one[inputs->count++];
+    *one = seen(value);
+    inputs->digest = digest_of(inputs->digest, one->rank, one->extents);
+    return 1;
 }
 
-static int is_known(const Record *record, const Seen *inputs, PyObject *attributes)
+static int read_inputs(Inputs *inputs, PyObject *given)
 {
+    inputs->count = inputs->keeps = 0;
+    inputs->digest = 0;
+    inputs->groups = PyTuple_GET_SIZE(given);
+    int fits = inputs->groups <= MAX_INPUTS;
+    for (Py_ssize_t n = 0; fits && n < inputs->groups; ++n) {
+        PyObject *const value = PyTuple_GET_ITEM(given, n);
+        const int is_list = PyList_CheckExact(value) || PyTuple_CheckExact(value);
+        inputs->group[n] = is_list ? PySequence_Fast_GET_SIZE(value) : -1;
+        if (!is_list) {
+            fits = add_input(inputs, value);
+        }
+        for (Py_ssize_t k = 0; fits && k < inputs->group[n]; ++k) {
+            fits = inputs->keeps < MAX_INPUTS && k < PySequence_Fast_GET_SIZE(value);
+            if (fits) {
+                inputs->kept[inputs->keeps++] = Py_NewRef(PySequence_Fast_GET_ITEM(value, k));
+                fits = add_input(inputs, inputs->kept[inputs->keeps - 1]);
+            }
+        }
+    }
+    return fits;
+}
+
+static void drop_inputs(Inputs *inputs)
+{
+    while (inputs->keeps) {
+        Py_DECREF(inputs->kept[--inputs->keeps]);
+    }
+}
+
+static int is_known(const Record *record, const Inputs *inputs, PyObject *attributes)
+{
+    if (record->inputs != inputs->count || record->groups != inputs->groups ||
+        memcmp(record->group, inputs->group, (size_t)record->groups * sizeof *record->group) != 0) {
+        return 0;
+    }
     for (Py_ssize_t n = 0; n < record->inputs; ++n) {
         const Array *const known = &record->arrays[n];
-        if (known->dtype ? !is_alike(&inputs[n], known, NPY_ARRAY_ALIGNED) : inputs[n].value != Py_None) {
+        if (known->dtype ? !is_alike(&inputs->one[n], known, NPY_ARRAY_ALIGNED) : inputs->one[n].value != Py_None) {
             return 0;
         }
     }
@@ -148,14 +165,13 @@ static void call_kernel(uintptr_t kernel, const uintptr_t *a, Py_ssize_t count)
 #undef A6
 }
 
-// Asks Python for the team and the memory of a call. False with nothing raised where it does not say.
-static int asked(const Calls *calls, const Record *record, PyObject *threads, uintptr_t *team, uintptr_t *memory)
+// Asks Python for the team and the memory of a kernel. False with nothing raised where it does not say.
+static int asked(const Calls *calls, const Piece *piece, int alone, PyObject *threads, uintptr_t *team, uintptr_t *memory)
 {
-    long long bytes = record->bytes, found = 0;
-    const int alone = threads == Py_None ? record->serial : PyLong_CheckExact(threads) && PyLong_AsLong(threads) == 1;
+    long long bytes = piece->bytes, found = 0;
     *team = *memory = 0;
     if (!alone) {
-        PyObject *const crew = PyErr_Occurred() ? NULL : PyObject_CallOneArg(record->crew, threads);
+        PyObject *const crew = PyObject_CallOneArg(piece->crew, threads);
         const int good = crew && PyTuple_CheckExact(crew) && PyArg_ParseTuple(crew, "LL", &found, &bytes);
         Py_XDECREF(crew);
         if (!good) {
@@ -178,22 +194,40 @@ static int asked(const Calls *calls, const Record *record, PyObject *threads, ui
     return 1;
 }
 
+// Calls all kernels on arrays that lie at these addresses; false where Python does not say what they need.
+static int ran(const Calls *calls, const Record *record, const uintptr_t *at, PyObject *threads)
+{
+    const int alone = threads == Py_None ? record->serial : PyLong_CheckExact(threads) && PyLong_AsLong(threads) == 1;
+    PyErr_Clear();  // of a number that is too long
+    for (Py_ssize_t number = 0; number < record->pieces; ++number) {
+        const Piece *const piece = &record->piece[number];
+        uintptr_t arguments[MAX_ARGUMENTS], team, memory;
+        if (!asked(calls, piece, alone, threads, &team, &memory)) {
+            return 0;
+        }
+        for (Py_ssize_t n = 0; n < piece->count; ++n) {
+            const Slot slot = piece->slots[n];
+            arguments[n] = slot.value + (slot.array < 0 ? 0 : at[slot.array]);
+        }
+        arguments[piece->count] = team;
+        arguments[piece->count + 1] = memory;
+        Py_BEGIN_ALLOW_THREADS
+        call_kernel(piece->kernel, arguments, piece->count + 2);
+        Py_END_ALLOW_THREADS
+    }
+    return 1;
+}
+
 // The results of a call that is known; NULL with nothing raised where it is Python's after all.
 static PyObject *computed(const Calls *calls, const Record *record, const Seen *inputs, PyObject *out, PyObject *threads)
 {
-    uintptr_t arguments[MAX_ARGUMENTS], at[MAX_ARGUMENTS];  // at: by array
-    PyObject *made[MAX_ARGUMENTS] = {NULL};  // by output
-    int given[MAX_ARGUMENTS] = {0};
+    uintptr_t at[MAX_INPUTS + MAX_OUTPUTS];  // by array
+    PyObject *made[MAX_OUTPUTS] = {NULL};
+    int given[MAX_OUTPUTS] = {0};
     PyObject *results = NULL;
-    Py_ssize_t n = 0, place = 0;
+    Py_ssize_t place = 0;
     for (Py_ssize_t k = 0; k < record->inputs; ++k) {
-        at[k] = record->arrays[k].dtype ? inputs[k].at : record->arrays[k].absent;
-        if (record->arrays[k].passed) {
-            arguments[n++] = at[k];
-        }
-    }
-    for (Py_ssize_t k = 0; k < record->lists; ++k) {
-        arguments[n++] = record->list[k];
+        at[k] = inputs[k].at;
     }
     for (Py_ssize_t k = 0; k < record->outputs; ++k) {
         const Array *const known = &record->arrays[record->inputs + k];
@@ -213,7 +247,7 @@ static PyObject *computed(const Calls *calls, const Record *record, const Seen *
         if (!is_alike(&target, known, NPY_ARRAY_BEHAVED)) {
             goto end;
         }
-        arguments[n++] = at[record->inputs + k] = target.at;
+        at[record->inputs + k] = target.at;
     }
     for (Py_ssize_t k = 0; k < record->outputs; ++k) {  // the caller's share no memory with what is read, or each other
         const Array *const own = &record->arrays[record->inputs + k];
@@ -229,19 +263,9 @@ static PyObject *computed(const Calls *calls, const Record *record, const Seen *
             }
         }
     }
-    uintptr_t team, memory;
-    if (!asked(calls, record, threads, &team, &memory)) {
+    if (!ran(calls, record, at, threads)) {
         goto end;
     }
-    for (Py_ssize_t k = 0; k < record->count; ++k) {
-        arguments[n++] = record->numbers[k];
-    }
-    arguments[n++] = team;
-    arguments[n++] = memory;
-    const uintptr_t kernel = record->kernel;
-    Py_BEGIN_ALLOW_THREADS
-    call_kernel(kernel, arguments, n);
-    Py_END_ALLOW_THREADS
     if (record->results > 1) {
         results = PyTuple_New(record->results);
     }
@@ -271,86 +295,41 @@ static PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     Calls *const calls = PyCapsule_GetPointer(self, NULL);
     if (calls->count && count == 5 && given[4] == Py_None && PyTuple_CheckExact(given[0]) &&
-        PyTuple_CheckExact(given[1]) && PyTuple_GET_SIZE(given[0]) == calls->records[0]->inputs) {
-        Seen inputs[MAX_ARGUMENTS];
-        uint64_t digest = 0;
-        for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(given[0]); ++n) {
-            inputs[n] = seen(PyTuple_GET_ITEM(given[0], n));
-            digest = digest_of(digest, inputs[n].rank, inputs[n].extents);
-        }
-        for (Py_ssize_t n = 0; n < calls->count; ++n) {
+        PyTuple_CheckExact(given[1])) {
+        Inputs inputs;
+        PyObject *results = NULL;
+        const int fits = read_inputs(&inputs, given[0]);
+        for (Py_ssize_t n = 0; fits && !results && n < calls->count; ++n) {
             Record *const record = calls->records[n];
-            if (record->digest != digest || (record->stated && given[2] != Py_None)) {
-                continue;
+            if (record->digest == inputs.digest && !(record->stated && given[2] != Py_None)) {
+                ++record->users;  // tensors that are asked may let other threads run, which forget it
+                results = is_known(record, &inputs, given[1])
+                              ? computed(calls, record, inputs.one, given[2], given[3])
+                              : NULL;
+                release(record);
             }
-            ++record->users;  // tensors that are asked may let other threads run, which forget it
-            PyObject *const results =
-                is_known(record, inputs, given[1]) ? computed(calls, record, inputs, given[2], given[3]) : NULL;
-            release(record);
-            if (results) {
-                return results;
-            }
+        }
+        drop_inputs(&inputs);
+        if (results) {
+            return results;
         }
     }
     return PyObject_Vectorcall(calls->general, given, (size_t)count, NULL);
 }
 
-// plan, attributes, crew, inputs, lists, outputs, numbers, kernel, bytes, serial, listed, stated
+// What new_record reads.
 static PyObject *tell(PyObject *self, PyObject *words)
 {
     Calls *const calls = PyCapsule_GetPointer(self, NULL);
-    PyObject *plan, *attributes, *crew, *inputs, *lists, *outputs, *numbers;
-    unsigned long long kernel;
-    long long bytes;
-    int serial, listed, stated;
-    if (!PyArg_ParseTuple(
-            words, "OO!OO!O!O!O!KLppp", &plan, &PyTuple_Type, &attributes, &crew, &PyTuple_Type, &inputs, &PyTuple_Type,
-            &lists, &PyTuple_Type, &outputs, &PyTuple_Type, &numbers, &kernel, &bytes, &serial, &listed,
-            &stated)) {
-        return NULL;
-    }
-    const Py_ssize_t in = PyTuple_GET_SIZE(inputs), few = PyTuple_GET_SIZE(lists), made = PyTuple_GET_SIZE(outputs);
-    const Py_ssize_t count = PyTuple_GET_SIZE(numbers);
-    if (count > MAX_NUMBERS || in + few + made + count + 2 > MAX_ARGUMENTS) {
-        Py_RETURN_FALSE;
-    }
-    Record *const record = PyMem_Calloc(1, sizeof *record);
-    Array *const arrays = PyMem_Calloc((size_t)(in + made), sizeof *arrays);
-    uintptr_t *const list = PyMem_Calloc((size_t)few + 1, sizeof *list);
-    if (!record || !arrays || !list) {
-        PyMem_Free(record);
-        PyMem_Free(arrays);
-        PyMem_Free(list);
-        return PyErr_NoMemory();
-    }
-    *record = (Record){
-        .users = 1, .plan = Py_NewRef(plan), .attributes = Py_NewRef(attributes), .crew = Py_NewRef(crew),
-        .inputs = in, .lists = few, .outputs = made, .arrays = arrays, .list = list, .kernel = (uintptr_t)kernel,
-        .count = count, .bytes = bytes, .serial = serial, .listed = listed, .stated = stated,
-    };
-    for (Py_ssize_t n = 0; n < in + made; ++n) {
-        if (!read_array(n < in ? PyTuple_GET_ITEM(inputs, n) : PyTuple_GET_ITEM(outputs, n - in), &arrays[n])) {
-            release(record);
-            return NULL;
-        }
-        record->results += n >= in && arrays[n].returned;
-        record->digest = n < in ? digest_of(record->digest, arrays[n].rank, arrays[n].extents) : record->digest;
-    }
-    for (Py_ssize_t n = 0; n < few; ++n) {
-        list[n] = (uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(lists, n));
-    }
-    for (Py_ssize_t n = 0; n < count; ++n) {
-        record->numbers[n] = (uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(numbers, n));
-    }
-    if (PyErr_Occurred()) {
-        release(record);
+    Record *const record = new_record(words);
+    if (!record) {
         return NULL;
     }
     if (calls->count == MAX_RECORDS) {
         forget_all(calls);
     }
     calls->records[calls->count++] = record;
-    Py_RETURN_TRUE;
+    Py_RETURN_NONE;
 }
 
 static PyObject *forget(PyObject *self, PyObject *nothing)
