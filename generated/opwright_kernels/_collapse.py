@@ -20,11 +20,15 @@ from ._axes import Places
 
 @dataclass(frozen=True)
 class Chain:
-    """Sizes from the outermost to the innermost: the letters of each, and by array the axes that have them."""
+    """Sizes from the outermost to the innermost: the letters of each, and by array the axes that have them.
+
+    `apart`: the phases that tell them apart with lanes along the last of their letters.
+    """
 
     sizes: tuple[str, ...]
     letters: tuple[tuple[str, ...], ...]
     axes: Mapping[str, tuple[str, ...]]
+    apart: tuple[int, ...] = ()
 
 
 def collapsed(

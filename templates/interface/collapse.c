@@ -150,7 +150,17 @@ static void reshape(const found_axes *found)
     }
 }
 
-static void collapse(opw_context *x, opw_array *arrays, const opw_chain *chain)
+// Whether extents or steps are others than before.
+static bool changed(const found_axes *found, const found_axes *before)
+{
+    bool other = memcmp(found->extents, before->extents, (size_t)found->sizes * sizeof *found->extents) != 0;
+    for (int64_t n = 0; n < found->count; ++n) {
+        other = other || memcmp(found->steps[n], before->steps[n], (size_t)found->sizes * sizeof **found->steps) != 0;
+    }
+    return other;
+}
+
+static bool collapse(opw_context *x, opw_array *arrays, const opw_chain *chain)
 {
     found_axes found = {.sizes = chain->count};
     bool some = chain->count <= SIZES && find_axes(x->op, arrays, chain, &found);
@@ -159,10 +169,14 @@ static void collapse(opw_context *x, opw_array *arrays, const opw_chain *chain)
         some = found.extents[n] > 0;
     }
     if (!some) {
-        return;
+        return false;
     }
+    const found_axes before = found;
     put_in_memory_order(&found);
     merge(&found);
+    if (!changed(&found, &before)) {
+        return false;
+    }
     reshape(&found);
     for (int64_t n = 0; n < chain->count; ++n) {
         *entry_of(&x->found.values, chain->sizes[n]) = found.extents[n];
@@ -173,11 +187,33 @@ static void collapse(opw_context *x, opw_array *arrays, const opw_chain *chain)
             }
         }
     }
+    return true;
 }
 
 void opw_collapse(opw_context *x, opw_array *arrays)
 {
     for (const opw_chain *chain = x->op->chains; chain != NULL && chain->count > 0; ++chain) {
-        collapse(x, arrays, chain);
+        if (chain->apart == 0) {
+            collapse(x, arrays, chain);
+        }
     }
+}
+
+bool opw_collapse_more(opw_context *x, opw_array *arrays, const void *sizes, opw_plan *plan)
+{
+    uint64_t apart = 0, last = 0;
+    for (const opw_chain *chain = x->op->chains; chain != NULL && chain->count > 0; ++chain) {
+        apart |= chain->apart;
+    }
+    for (int64_t n = 0; apart >> n != 0; ++n) {
+        last |= (uint64_t)(opw_lanes_of(x->op, sizes)[n] == x->op->phases[n].count - 1) << n;
+    }
+    bool some = false;
+    for (const opw_chain *chain = x->op->chains; chain != NULL && chain->count > 0; ++chain) {
+        if (chain->apart != 0 && (chain->apart & last) == 0) {
+            some = collapse(x, arrays, chain) || some;
+            plan->without |= chain->apart;
+        }
+    }
+    return some;
 }

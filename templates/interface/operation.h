@@ -166,7 +166,8 @@ typedef struct opw_block_phases {
 } opw_block_phases;
 
 // Sizes from the outermost to the innermost that kernels do not tell apart: the letters of each, and by array the axes
-// that have them. The last of a list has no sizes, and the last array no name.
+// that have them, and bits of the phases that tell them apart with lanes along the last of their letters. The last of a
+// list has no sizes, and the last array no name.
 typedef struct opw_chained {
     const char *array;
     const char *const *axes;
@@ -176,6 +177,7 @@ typedef struct opw_chain {
     int64_t count;
     const char *const *sizes, *const *const *letters;
     const opw_chained *axes;
+    uint64_t apart;
 } opw_chain;
 
 typedef struct opw_word_list {
@@ -261,6 +263,7 @@ typedef struct opw_blocked {
 } opw_blocked;
 
 typedef struct opw_plan {
+    uint64_t without;     // bits of phases whose last letter lanes may not go along
     int64_t shared, task; // bytes of scratch, of all workers and of each
     int64_t product_count;
     const opw_product_of *of[OPWRIGHT_PRODUCTS_OF]; // of the order of pairs that the call takes
@@ -268,8 +271,11 @@ typedef struct opw_plan {
     opw_blocked blocked;
 } opw_plan;
 
-// Puts axes of a call together, in its arrays and in what is known of it.
+// Puts axes of a call together, in its arrays and in what is known of it, of chains that no phase tells apart; or, with
+// what a call without these is planned as, of those that only phases with lanes along other letters do.
 void opw_collapse(opw_context *x, opw_array *arrays);
+bool opw_collapse_more(opw_context *x, opw_array *arrays, const void *sizes, opw_plan *plan);
+const int64_t *opw_lanes_of(const opw_operation *op, const void *sizes);
 // Fills in the struct of sizes of a call of steps.
 void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_plan *plan);
 void opw_plan_products(const opw_context *x, const opw_array *arrays, const int64_t *lanes,

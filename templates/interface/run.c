@@ -729,6 +729,7 @@ static int64_t best_of(opw_context *x, const opw_stem *stem)
 // Plans the current piece of a call. What is known of the call stays as it is: another time its arrays are as given.
 static void plan_piece(opw_context *x, opw_array *arrays, void *sizes, opw_plan *made)
 {
+    made->without = 0;
     if (x->op->chains == NULL) {
         opw_plan_steps(x, arrays, sizes, made);
         return;
@@ -736,6 +737,9 @@ static void plan_piece(opw_context *x, opw_array *arrays, void *sizes, opw_plan 
     const opw_axes values = x->found.values, letters = x->found.letters;
     opw_collapse(x, arrays);
     opw_plan_steps(x, arrays, sizes, made);
+    if (opw_collapse_more(x, arrays, sizes, made)) {
+        opw_plan_steps(x, arrays, sizes, made);
+    }
     x->found.values = values;
     x->found.letters = letters;
 }

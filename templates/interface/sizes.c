@@ -417,21 +417,21 @@ static bool holds(int row, const candidate *c)
     return rows[row];
 }
 
-static int64_t lanes_of(const planner *t, const opw_phase *phase)
+static int64_t lanes_of(const planner *t, const opw_phase *phase, int64_t count)
 {
     enum { ROWS = 12, LETTERS = 8 };
     candidate made[LETTERS];
     int64_t most = 0;
-    for (int64_t n = 0; n < phase->count; ++n) {
+    for (int64_t n = 0; n < count; ++n) {
         made[n] = described(t, &phase->letters[n]);
         most = serves(&made[n]) && made[n].lanes->terms > most ? made[n].lanes->terms : most;
     }
-    for (int64_t n = 0; n < phase->count; ++n) {
-        made[n].nearest = nearest(made, phase->count, n);
+    for (int64_t n = 0; n < count; ++n) {
+        made[n].nearest = nearest(made, count, n);
     }
     for (int row = 0; row < ROWS; ++row) {
         int64_t best = -1;
-        for (int64_t n = 0; n < phase->count; ++n) {
+        for (int64_t n = 0; n < count; ++n) {
             const bool first = best < 0 || made[n].lanes->terms > made[best].lanes->terms;
             const bool alike = best >= 0 && made[n].lanes->terms == made[best].lanes->terms;
             const bool works = serves(&made[n]) && 3 * made[n].lanes->terms >= most;
@@ -518,14 +518,20 @@ static void put_member(const planner *t, int64_t *at, const opw_field *field)
     }
 }
 
-static int64_t *member(const opw_operation *op, void *sizes, enum opw_field_kind kind, const char *of)
+static const opw_field *field_of(const opw_operation *op, enum opw_field_kind kind, const char *of)
 {
     for (int64_t n = 0; n < op->field_count; ++n) {
         if (op->fields[n].kind == kind && strcmp(op->fields[n].of, of) == 0) {
-            return (int64_t *)(void *)((char *)sizes + op->fields[n].at);
+            return &op->fields[n];
         }
     }
     return NULL;
+}
+
+static int64_t *member(const opw_operation *op, void *sizes, enum opw_field_kind kind, const char *of)
+{
+    const opw_field *const field = field_of(op, kind, of);
+    return field != NULL ? (int64_t *)(void *)((char *)sizes + field->at) : NULL;
 }
 
 static bool unstored(const opw_operation *op, const opw_plan *plan, const char *name)
@@ -620,6 +626,11 @@ static void put_operands(const planner *t, void *sizes, const opw_plan *plan)
     }
 }
 
+const int64_t *opw_lanes_of(const opw_operation *op, const void *sizes)
+{
+    return (const int64_t *)(const void *)((const char *)sizes + field_of(op, OPWRIGHT_LANES, "")->at);
+}
+
 void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, opw_plan *plan)
 {
     planner t;
@@ -640,7 +651,8 @@ void opw_plan_steps(const opw_context *x, const opw_array *arrays, void *sizes, 
     }
     int64_t *const lanes = member(t.op, sizes, OPWRIGHT_LANES, "");
     for (int64_t n = 0; n < t.op->phase_count; ++n) {
-        lanes[n] = lanes_of(&t, &t.op->phases[n]);
+        const bool last = n >= 64 || (plan->without >> n & 1) == 0;
+        lanes[n] = lanes_of(&t, &t.op->phases[n], t.op->phases[n].count - !last);
     }
     opw_plan_products(x, arrays, lanes, plan);
     opw_plan_blocks(x, lanes, plan);

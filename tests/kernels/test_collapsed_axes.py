@@ -185,3 +185,39 @@ def test_the_axis_that_cells_are_left_on_is_walked_innermost(ranges: str, tmp_pa
         for order in itertools.permutations(range(3)):
             given = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
             np.testing.assert_array_equal(module.either_order(given), x.sum((0, 1)))
+
+
+SUMS = """
+op: Sums
+revision: 1
+summary: Sums over the second and the last axis.
+dims: {a: {symbol: A}, b: {symbol: B}, c: {symbol: C}, d: {symbol: D}}
+inputs: [{name: x, dims: {A: A, B: B, C: C, D: D}}]
+outputs: [{name: y, dims: {A: A, C: C}}]
+dtypes: [{x: f32, y: f32, accumulate: f32}, {x: f64, y: f64, accumulate: f64}]
+semantics:
+  ranges: {a: A, b: B, c: C, d: D}
+  steps:
+    - y[a, c] += x[a, b, c, d]
+"""
+
+
+def test_sizes_that_lanes_along_rows_of_two_axes_tell_apart_are_one_for_other_lanes(tmp_path: Path) -> None:
+    """Scratch of rows of two axes is of their own extents: sums over merged ones would be written behind it."""
+    library, module = package({"sums.yaml": SUMS}, tmp_path, "sums_apart")
+    assert [(chain.sizes, chain.apart) for chain in collapsible(library.ops[0])] == [
+        (("A", "C"), (0,)),
+        (("B", "D"), (0,)),
+    ]
+    random = rng("sums over reordered axes")
+    operation = module.sums.__globals__["OPERATION"]
+    for order in itertools.permutations(range(4)):
+        for extents in ((3, 5, 4, 7), (3, 30, 4, 19), (2, 1, 40, 3), (5, 21, 17, 40), (1, 6, 1, 90)):
+            x = drawn(random, *(extents[axis] for axis in order)).transpose(np.argsort(order))
+            x = x if random.random() < 0.5 else x.astype(np.float64)
+            with instruction_set(module, str(random.choice(["portable", "avx2"]))):
+                y = module.sums(x)
+                sizes = operation.planned_steps(operation.resolved((x,), ()), {"x": x, "y": y}).sizes
+            np.testing.assert_allclose(y, x.sum((1, 3), dtype=np.float64), rtol=1e-4, atol=1e-4)
+            if order[2:] in ((1, 3), (3, 1)) and 1 not in extents:  # rows of both lie side by side
+                assert (1, extents[1] * extents[3]) == (sizes.B, sizes.D)

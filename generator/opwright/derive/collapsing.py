@@ -7,7 +7,7 @@ call whose arrays go through two of these axes as through one tells kernels the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,31 +20,51 @@ from .program import Part, Program
 
 Partners = dict[str, str]
 
+PHASES = 63  # of which a word of 64 bits says something
+
 
 @dataclass(frozen=True)
 class Chain:
-    """Sizes from the outermost to the innermost: the letters of each, and by tensor the axes that have them."""
+    """Sizes from the outermost to the innermost: the letters of each, and by tensor the axes that have them.
+
+    `apart`: the phases whose merged form tells the sizes apart. It may not run where they are one.
+    """
 
     sizes: tuple[str, ...]
     letters: tuple[tuple[str, ...], ...]
     axes: Mapping[str, tuple[str, ...]]
+    apart: tuple[int, ...] = ()
 
 
 @memoised
 def collapsible(op: Op) -> tuple[Chain, ...]:
-    """The chains of an operation. Joined inputs are processed in slices, whose sizes change."""
+    """The chains of an operation, those that merged forms tell apart last.
+
+    Joined inputs are processed in slices, whose sizes change.
+    """
     if any(tensor.joined for tensor in op.tensors):
         return ()
     found = staged(op)
-    chains: list[list[str]] = []
-    for inner in _sizes(found.program, op, "one"):
-        for chain in chains:
-            if _beside(found, chain[-1], inner):
+    sizes = _sizes(found.program, op, "one")
+    others = {number for number, phase in enumerate(found.phases[:PHASES]) if len(phase.lanes) > 1}
+    alike = tuple(_chain(found.program, op, *one) for one in _chained(found, sizes, set()))
+    more = tuple(_chain(found.program, op, *one) for one in _chained(found, sizes, others) if one[1])
+    return alike + more
+
+
+def _chained(found: Staged, sizes: Sequence[str], others: set[int]) -> Iterator[tuple[list[str], tuple[int, ...]]]:
+    """Sizes that are told apart nowhere but in merged forms of phases in `others`, and which phases these are."""
+    chains: list[tuple[list[str], set[int]]] = []
+    for inner in sizes:
+        for chain, apart in chains:
+            own = _apart(found, chain[-1], inner)
+            if own is not None and own <= others:
                 chain.append(inner)
+                apart |= own
                 break
         else:
-            chains.append([inner])
-    return tuple(_chain(found.program, op, chain) for chain in chains if len(chain) > 1)
+            chains.append(([inner], set()))
+    yield from ((chain, tuple(sorted(apart))) for chain, apart in chains if len(chain) > 1)
 
 
 @memoised
@@ -58,10 +78,10 @@ def exchangeable(op: Op) -> tuple[tuple[str, str], ...]:
     if any(tensor.joined for tensor in op.tensors) or any(phase.contraction for phase in found.phases):
         return ()
     runs = _sizes(found.program, op, "run")
-    return tuple(pair for pair in pairwise(runs) if _beside(found, *pair))
+    return tuple(pair for pair in pairwise(runs) if _apart(found, *pair) == set())
 
 
-def _chain(program: Program, op: Op, sizes: list[str]) -> Chain:
+def _chain(program: Program, op: Op, sizes: list[str], apart: tuple[int, ...]) -> Chain:
     letters = tuple(tuple(n for n, axis in program.letters.items() if axis.extent == Name(size)) for size in sizes)
     axes = {
         tensor.name: tuple(
@@ -70,7 +90,7 @@ def _chain(program: Program, op: Op, sizes: list[str]) -> Chain:
         for tensor in op.tensors
         if tensor.name in program.arrays
     }
-    return Chain(tuple(sizes), letters, {name: found for name, found in axes.items() if found})
+    return Chain(tuple(sizes), letters, {name: found for name, found in axes.items() if found}, apart)
 
 
 def _sizes(program: Program, op: Op, kind: str) -> list[str]:
@@ -80,11 +100,16 @@ def _sizes(program: Program, op: Op, kind: str) -> list[str]:
     return list(dict.fromkeys(axis.extent.id for axis in axes if isinstance(axis.extent, Name)))
 
 
-def _beside(found: Staged, outer: str, inner: str) -> bool:
-    """Whether two sizes stand beside each other wherever one does, and tasks have the letters of both or of none."""
-    programs = [found.program, *(phase.merged.program for phase in found.phases if phase.merged is not None)]
-    pairs = [_partners(program, outer, inner) for program in programs]
-    return None not in pairs and _together(pairs[0] or {}, [{*phase.own} for phase in found.phases])
+def _apart(found: Staged, outer: str, inner: str) -> set[int] | None:
+    """The phases in whose merged form two sizes do not stand beside each other wherever one does; None if they do not
+
+    in the program itself, or if tasks have the letter of one alone.
+    """
+    pairs = _partners(found.program, outer, inner)
+    if pairs is None or not _together(pairs, [{*phase.own} for phase in found.phases]):
+        return None
+    forms = {number: phase.merged.program for number, phase in enumerate(found.phases) if phase.merged is not None}
+    return {number for number, program in forms.items() if _partners(program, outer, inner) is None}
 
 
 def _together(partners: Partners, owned: list[set[str]]) -> bool:

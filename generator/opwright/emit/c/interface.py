@@ -7,7 +7,7 @@ order are the contract with C callers: `arguments` is its only owner, which the 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,6 +143,10 @@ class Interface:
         """The bytes of an element of an array between steps, by row."""
         found = staged(parted(self.op)).program
         return tuple(DTYPES[dtype_of(self.op, row, found.arrays[name], found)].size for row in self.op.dtypes)
+
+    def bits(self, numbers: Sequence[int]) -> int:
+        """A number of 64 bits, of which these are set."""
+        return sum(1 << number for number in numbers)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
