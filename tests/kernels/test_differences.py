@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -143,3 +144,27 @@ def test_infinite_and_missing_cells_stay_in_their_rows(made: Made) -> None:
     inputs[0].flat[0], inputs[1].flat[-1] = np.nan, np.inf
     expected = compute_steps(library.op(one.op), inputs, {"made": "f32"})["out_0"]
     np.testing.assert_array_equal(getattr(kernels, library.op(one.op).function)(*inputs, made="f32"), expected)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_distances_that_no_engine_sums_have_lanes_along_rows_that_are_turned(term: str, tmp_path: Path) -> None:
+    """No engine has differences of f64: lanes go along the rows of a side, of which each has few cells."""
+    step = f"far[m, n] += {term.format('a[m, k]', 'b[n, k]')}"
+    text = NEAREST.replace("outputs: [{name: least, dims: {M: M}}]", "outputs: [{name: far, dims: {M: M, N: N}}]")
+    text = text.replace(
+        "least: f32, accumulate: f32}", "far: f32, accumulate: f32}, {a: f64, b: f64, far: f64, accumulate: f64}"
+    )
+    text = text[: text.index("    - far")] + f"    - {step}\n"
+    word = "".join(letter for letter in term if letter.isalnum())
+    library, kernels = package({"nearest.yaml": text}, tmp_path, f"turned_{word}")
+    assert len(over_pairs(library, "Nearest")) == 1
+    rng = np.random.default_rng(17)
+    shapes = (8, 17, 1), (50, 600, 3), (8, 16, 40), (50, 33, 8), (9, 40, 300)
+    for (rows, others, cells), dtype in itertools.product(shapes, (np.float64, np.float32)):
+        a, b = (rng.integers(-9, 10, (count, cells)).astype(dtype) for count in (rows, others))
+        a, b = (x if rng.random() < 0.7 else x[:, ::-1] for x in (a, b))
+        apart = a[:, None] - b
+        expected = (abs(apart) if "abs" in term else apart * apart).sum(2)
+        for threads in (1, 3):
+            np.testing.assert_array_equal(kernels.nearest(a, b, threads=threads), expected)
+        assert ("turned" in str(kernels.explain("nearest", a, b))) == (cells <= 256)
