@@ -17,9 +17,6 @@ ENOUGH = 16  # cells that fill vectors
 # (4096 x 64; 256 x 1024 x 512; AMD Zen 4, gcc 12.2, f32).
 SERVED, KEPT = 8, 256
 FARTHER = 8  # distances of cells
-# Distances of neighbours, less than which letters of views serve: gradients of softmax over rows of 3 f32 take 0.16 of
-# the time of lanes along 3 cells, of 7 0.75, of 8 1.02, bf16 0.11, 0.58 and 1.03 (Intel Xeon, gcc 12.2).
-CLOSE = 8
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class Lanes:
     kept: tuple[str, ...] = ()  # and those that the kept cells have besides
     turns: tuple[tuple[str, str], ...] = ()  # axes of tensors along which rows are turned for several tasks at once
     joins: bool = False  # whether rows are of all axes of the letter where these lie as one in all tensors
-    views: bool = False  # whether it serves only where neighbours lie less than CLOSE cells apart
+    views: int = 0  # where neighbours lie less than so many cells apart, it serves; 0: wherever they do
     follows: tuple[tuple[str, str], ...] = ()  # axes of tensors along which rows of the letter may follow one another
     copies: bool = False  # whether the phase only copies rows along it, those of several tasks together
     least: int = 2  # cells of rows that follow one another
@@ -68,7 +65,7 @@ class Candidate:
     @property
     def serves(self) -> bool:
         """Whether lanes may go along it in this call."""
-        close = not self.lanes.apart and all(0 <= step < CLOSE for step in self.steps)
+        close = not self.lanes.apart and all(0 <= step < self.lanes.views for step in self.steps)
         return self.beside and (not self.lanes.views or (close and self.extent >= ENOUGH))
 
 

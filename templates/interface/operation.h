@@ -93,7 +93,7 @@ typedef struct opw_lanes {
     const char *letter;
     bool own, moves, apart; // apart: neighbours lie apart in sums of an engine
     bool joins; // rows are of all axes of the letter where these lie as one in all arrays
-    bool views; // it serves only where neighbours lie together
+    int64_t views; // where neighbours lie less than so many cells apart, it serves; 0: wherever they do
     int64_t terms; // for several steps, the number of letters of those that walk it
     const opw_pair *walks; // arrays and their axes
     const char *const *serves; // where cells are kept for several tasks, the letters of these

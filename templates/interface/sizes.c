@@ -11,7 +11,6 @@ enum {
     SERVED = 8,  // rows for which it pays to turn others
     KEPT = 256,  // cells of a lane that are kept
     FARTHER = 8, // distances of cells
-    CLOSE = 8,   // the same, less than which letters of views serve
     RUNS = 6,
     ALONG = 16,
 };
@@ -360,7 +359,7 @@ static candidate described(const planner *t, const opw_lanes *letter)
             made.beside = beside(t, letter, walk, step, &extent) && made.beside;
             made.extent = extent > made.extent ? extent : made.extent;
             made.near = made.near && (step == 0 || step == 1);
-            made.close = made.close && 0 <= step && step < CLOSE;
+            made.close = made.close && 0 <= step && step < letter->views;
             made.apart = apart > made.apart ? apart : made.apart;
         }
     }
@@ -379,7 +378,7 @@ static candidate described(const planner *t, const opw_lanes *letter)
 // Whether lanes may go along a letter in this call.
 static bool serves(const candidate *c)
 {
-    return c->beside && (!c->lanes->views || (c->close && c->extent >= ENOUGH));
+    return c->beside && (c->lanes->views == 0 || (c->close && c->extent >= ENOUGH));
 }
 
 // Whether neighbours of all other letters that fill vectors lie FARTHER times as far apart.

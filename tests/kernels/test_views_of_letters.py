@@ -131,7 +131,21 @@ def test_a_result_lies_as_a_view_only_where_its_axes_go_with_the_views(
 def test_lanes_of_views_serve_where_neighbours_lie_close() -> None:
     from opwright_kernels._schedules import Candidate, Lanes, chosen, nearest
 
-    own, view = Lanes("q", True, ()), Lanes("c", True, (), views=True)
-    for steps, extent, taken in (((1, 1), 64, 1), ((1, 7), 64, 1), ((1, 8), 64, 0), ((1, 30), 64, 0), ((1, 1), 8, 0)):
+    own = Lanes("q", True, ())
+    far = (((1, 1), 64, 8, 1), ((1, 7), 64, 8, 1), ((1, 8), 64, 8, 0), ((1, 30), 64, 8, 0), ((1, 1), 8, 8, 0))
+    for steps, extent, close, taken in (*far, ((1, 2), 64, 3, 1), ((1, 3), 64, 3, 0)):
+        view = Lanes("c", True, (), views=close)
         candidates = [Candidate(own, 60, (30, 30), apart=30), Candidate(view, extent, steps, apart=max(steps))]
         assert chosen(nearest(candidates))[0] == taken
+
+
+def test_rows_of_few_cells_that_only_add_up_are_folded(tmp_path: Path) -> None:
+    """Of two cells, lanes go along what they add up, as they do where cells are read again after sums."""
+    _, module = package({"middle.yaml": MIDDLE}, tmp_path, "folded_middle")
+    random = rng("folded rows")
+    for cells in (2, 3, 5, 7, 9):
+        for rows in (17, 133, 1000):
+            x = random.integers(-9, 10, (9, rows, cells)).astype(random.choice([np.float32, BF16]))
+            y = module.middle(x)
+            np.testing.assert_array_equal(y.astype(np.float32), x.astype(np.float32).sum(1).astype(x.dtype))
+            assert ("lanes along m" in str(module.explain("middle", x))) == (cells == 2), (cells, rows)
