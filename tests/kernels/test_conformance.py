@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from opwright.load import load
 from opwright.oracle import interpret
-from opwright_kernels import _isa, _load, _operation
+from opwright_kernels import _compiled, _isa, _load, _operation, _specialize
 from support import onednn_peer, rulings, torch_peer
 from support.call import Call
 from support.calls import Drawn, calls, describe, random_call
@@ -47,7 +47,8 @@ def _compiled_as_by_users(isa: str) -> Iterator[None]:
         if isa in BEST:
             for name in ("CC", "OPWRIGHT_FFI"):
                 patch.delenv(name, raising=False)
-            patch.setattr(_load, "_loaded", {})
+            for holder in ((_load, "_loaded"), (_compiled, "_libraries"), (_specialize, "_libraries")):
+                patch.setattr(*holder, {})
             _operation.forget()
         yield
     _operation.forget()
