@@ -129,16 +129,19 @@ print("done")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
-def test_the_threads_of_pytorch_do_the_work_where_they_are_lent_and_a_child_has_its_own() -> None:
+@pytest.mark.parametrize(
+    "imported", ["import opwright_kernels.torch", "import torch; import opwright_kernels._remember as r; r.forget()"]
+)
+def test_the_threads_of_pytorch_do_the_work_where_it_is_imported_and_a_child_has_its_own(imported: str) -> None:
     passes(
         """
 expected = run(1), run(2), run(3)
-import opwright_kernels.torch
+IMPORTED
 import torch
 from opwright_kernels import _team
 
 if torch.__config__.parallel_info().count("OpenMP") > 1:
-    assert len(_team._borrowed) == 4
+    assert _team._borrowed()
 for torch_threads in (1, 2, 4):
     torch.set_num_threads(torch_threads)
     assert (run(1), run(2), run(3)) == expected
@@ -147,7 +150,7 @@ if child == 0:
     os._exit(0 if (run(1), run(2), run(3)) == expected else 1)
 assert os.waitpid(child, 0)[1] == 0
 print("done")
-"""
+""".replace("IMPORTED", imported)
     )
 
 

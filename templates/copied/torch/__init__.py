@@ -6,9 +6,7 @@ the package's import name without the ending `_kernels`. docs/TORCH.md of Opwrig
 
 from __future__ import annotations
 
-import ctypes
 import importlib
-from pathlib import Path
 from typing import Any
 
 from .. import _team
@@ -77,19 +75,8 @@ def operators() -> tuple[Any, ...]:
     return tuple(map(_operator, _PACKAGE.operations()))
 
 
-def _borrowed() -> None:
-    """Have PyTorch's threads work for the kernels, where they are GNU OpenMP's: two pools would disturb each other."""
-    names = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "omp_get_max_threads")
-    try:
-        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-        found = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names]
-    except (OSError, AttributeError):  # another OpenMP, or none
-        return
-    _team.borrow([address for address in found if address])
-
-
 _LIBRARY = _library()
 _register()
-_borrowed()
+_team.borrow()
 _MODELS = Models(list(_PACKAGE._OPERATIONS.values()))
 enabled, report = _MODELS.enabled, _MODELS.report
