@@ -63,8 +63,8 @@ def borrow() -> None:
 
 
 # What PyTorch computes leaves its threads spinning for milliseconds, in which threads of our own wait for a CPU. Calls
-# in turns with PyTorch's, two threads: x + y of 1M f32 take 0.53 of the time of two pools, erf's GELU 0.64, sums of rows
-# of 777 0.8, softmax of 1025x777 0.58, 197x768 by 768x1000 with bias 0.64 (AMD EPYC, Zen 4, PyTorch 2.13).
+# in turns with PyTorch's, two threads: x + y of 1M f32 take 0.53 of the time of two pools, erf's GELU 0.64, softmax of
+# 1025x777 0.58, a linear layer of 197x768 by 768x1000 0.64 (AMD EPYC, Zen 4, PyTorch 2.13).
 @cache
 def _borrowed() -> bool:
     """Whether the pool of the team is now GNU OpenMP's of PyTorch; some builds of it have another, or none."""

@@ -214,6 +214,7 @@ def _accumulated(found: Program, output: str, writers: Sequence[Part], apart: Ap
     indices: list[Expr] = []
     cells: list[Expr] = []  # the indices of the output
     axes: list[Axis] = []
+    uses = [{*indices} for indices in zip(*(read.indices for read in _uses(found, output)))]
     for number, axis in enumerate(found.arrays[output].axes):
         walkers = {found.walks(output, number, part.target.indices[number]) for part in writers}
         letter = next(iter(walkers))
@@ -222,9 +223,9 @@ def _accumulated(found: Program, output: str, writers: Sequence[Part], apart: Ap
             cells.append(writers[0].target.indices[number])
             axes += (letters[one] for one in apart[number])
             continue
-        if axis.kind == "ones":
+        if axis.kind == "ones" or (axis.extent == Number(1) and uses[number] == {Number(0)}):
             indices.append(Number(0))
-            axes.append(axis)
+            axes.append(dataclasses.replace(axis, kind="ones"))
         else:
             if len(walkers) > 1 or letter is None or _stands_elsewhere(letter, number, writers):
                 letter = f"{output}_{axis.name}_"
@@ -245,9 +246,14 @@ def _stands_elsewhere(letter: str, number: int, writers: Sequence[Part]) -> bool
     return any(letter in expr.names(index) for indices in others for index in indices)
 
 
+def _uses(found: Program, array: str) -> list[Read]:
+    """The cells of an array that steps write and read."""
+    return [read for part in found.parts for read in (part.target, *part.reads) if read.tensor == array]
+
+
 def _apart(found: Program, output: str) -> Apart:
     """The axes that several letters walk together wherever an output is written or read."""
-    uses = [read for part in found.parts for read in (part.target, *part.reads) if read.tensor == output]
+    uses = _uses(found, output)
     pairs = {number: found.digits(output, number, index) for number, index in enumerate(uses[0].indices)}
     used = [letter for index in uses[0].indices for letter in expr.names(index) & found.letters.keys()]
     alike = {number for number in pairs if len({read.indices[number] for read in uses}) == 1}

@@ -44,7 +44,7 @@ def _repeated(found: Program, part: Part) -> Program | None:
             value = exchanged_in(value, {node: plus(Name(axis.name), Number(first))})
             cells.append(Name(axis.name))
             reads.append(minus(node, Number(first)))
-        elif letter in expr.names(value):
+        elif letter in expr.names(value) or found.letters[letter].extent == ONE:
             cells.append(Name(letter))
             reads.append(Name(letter))
     if reads == [index for index in part.target.indices if isinstance(index, Name)]:
