@@ -155,11 +155,11 @@ def resolve(
             "weight": (-1, (rules.prod(h_ for h_ in H) * Q,)),
         },
         terms=rules.sum_((
-            rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * D, 4),
-            rules.prod(h_ for h_ in H) * Q * T,
-            rules.prod(h_ for h_ in H) * Q,
-            rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * W, 4),
-            rules.prod(h_ for h_ in H) * Q * W,
+            rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * D, 2),
+            16 * (rules.prod(h_ for h_ in H) * Q * T),
+            12 * (rules.prod(h_ for h_ in H) * Q),
+            rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * W, 2),
+            2 * (rules.prod(h_ for h_ in H) * Q * W),
         )),
         letters={"h": tuple(h_ for h_ in H), "q": (Q,), "t": (T,), "d": (D,), "w": (W,)},
     )

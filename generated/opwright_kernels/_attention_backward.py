@@ -229,11 +229,11 @@ def resolve(
             "diff_value_sum_": (-1, (rules.prod(h_ for h_ in H) * T * W,)),
         },
         terms=rules.sum_((
-            1,
-            rules.prod(h_ for h_ in H) * Q * W,
-            rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * D, 4),
-            rules.prod(h_ for h_ in H) * Q * T,
-            rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * W, 4),
+            2,
+            2 * (rules.prod(h_ for h_ in H) * Q * W),
+            3 * rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * D, 2),
+            12 * (rules.prod(h_ for h_ in H) * Q * T),
+            2 * rules.floor_div(rules.prod(h_ for h_ in H) * Q * T * W, 2),
         )),
         letters={"h": tuple(h_ for h_ in H), "q": (Q,), "t": (T,), "d": (D,), "w": (W,)},
     )

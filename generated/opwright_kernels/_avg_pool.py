@@ -145,9 +145,9 @@ def resolve(
             "cells": (-1, (rules.prod(o_ for o_ in O),)),
         },
         terms=rules.sum_((
-            N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
-            rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
-            N * C * rules.prod(o_ for o_ in O),
+            2 * (N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K)),
+            2 * (rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K)),
+            2 * (N * C * rules.prod(o_ for o_ in O)),
         )),
     )
 

@@ -155,9 +155,9 @@ def resolve(
             ),
         },
         terms=rules.sum_((
-            rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
-            N * C * rules.prod(o_ for o_ in O),
-            N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
+            2 * (rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K)),
+            2 * (N * C * rules.prod(o_ for o_ in O)),
+            2 * (N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K)),
         )),
     )
 

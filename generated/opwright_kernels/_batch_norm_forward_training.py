@@ -169,8 +169,8 @@ def resolve(
             "shared_0_": (0, (0, 4096)),
         },
         terms=rules.sum_((
-            N * C * rules.prod(x_ for x_ in X),
-            C,
+            6 * (N * C * rules.prod(x_ for x_ in X)),
+            8 * C,
         )),
     )
 

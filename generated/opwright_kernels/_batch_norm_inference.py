@@ -128,8 +128,8 @@ def resolve(
             "scale": (-1, (C,)),
         },
         terms=rules.sum_((
-            C,
-            N * C * rules.prod(x_ for x_ in X),
+            2 * C,
+            2 * (N * C * rules.prod(x_ for x_ in X)),
         )),
     )
 

@@ -141,8 +141,8 @@ def resolve(
             "diff_beta_sum_": (0, (4096, 0)),
         },
         terms=rules.sum_((
-            C,
-            N * C * rules.prod(x_ for x_ in X),
+            6 * C,
+            8 * (N * C * rules.prod(x_ for x_ in X)),
         )),
     )
 

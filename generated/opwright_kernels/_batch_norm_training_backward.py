@@ -154,8 +154,8 @@ def resolve(
             "diff_beta_sum_": (0, (4096, 0)),
         },
         terms=rules.sum_((
-            C,
-            N * C * rules.prod(x_ for x_ in X),
+            2 * C,
+            6 * (N * C * rules.prod(x_ for x_ in X)),
         )),
     )
 

@@ -68,7 +68,7 @@ def resolve(
             "diff_bias_sum_": (0, (0, 4096)),
         },
         terms=rules.sum_((
-            N * C * rules.prod(x_ for x_ in X),
+            2 * (N * C * rules.prod(x_ for x_ in X)),
         )),
     )
 

@@ -57,7 +57,7 @@ def resolve(
             "diff_src": Output(diff_src_shape_, diff_src_at_),
         },
         terms=rules.sum_((
-            rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+            2 * (rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A)),
         )),
     )
 

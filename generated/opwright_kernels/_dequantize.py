@@ -75,7 +75,7 @@ def resolve(
         },
         lists={"scales": scales, "zps": zps},
         terms=rules.sum_((
-            rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+            2 * (rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A)),
         )),
     )
 

@@ -83,7 +83,7 @@ def resolve(
             "word": (0, (4096,)),
         },
         terms=rules.sum_((
-            rules.prod(x_ for x_ in X),
+            92 * rules.prod(x_ for x_ in X),
         )),
     )
 

@@ -175,7 +175,7 @@ def resolve(
             "dst_sum_": (0, (4096, 4096)),
         },
         terms=rules.sum_((
-            rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+            2 * (rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A)),
         )),
     )
 

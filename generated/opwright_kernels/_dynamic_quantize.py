@@ -96,7 +96,7 @@ def resolve(
             "dst": Output(dst_shape_, dst_at_),
         },
         terms=rules.sum_((
-            rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+            2 * (rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A)),
         )),
     )
 

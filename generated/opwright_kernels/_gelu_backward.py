@@ -70,7 +70,7 @@ def resolve(
             "slope": (0, (4096,)),
         },
         terms=rules.sum_((
-            rules.prod(x_ for x_ in X),
+            20 * rules.prod(x_ for x_ in X),
         )),
     )
 

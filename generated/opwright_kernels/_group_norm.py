@@ -157,8 +157,8 @@ def resolve(
             "shared_0__for_g_k_": (0, (0, 0, C)),
         },
         terms=rules.sum_((
-            N * G * rules.exact(C, G) * rules.prod(x_ for x_ in X),
-            N * G,
+            6 * (N * G * rules.exact(C, G) * rules.prod(x_ for x_ in X)),
+            4 * (N * G),
         )),
     )
 

@@ -167,8 +167,8 @@ def resolve(
             "diff_beta_sum_": (-1, (C,)),
         },
         terms=rules.sum_((
-            N * G * rules.exact(C, G) * rules.prod(x_ for x_ in X),
-            N * G,
+            14 * (N * G * rules.exact(C, G) * rules.prod(x_ for x_ in X)),
+            12 * (N * G),
         )),
     )
 

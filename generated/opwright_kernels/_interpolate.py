@@ -126,8 +126,8 @@ def resolve(
             "reckoned_0_": (-1, (rules.prod(w_ for w_ in W) * rules.prod(o_ for o_ in O),)),
         },
         terms=rules.sum_((
-            N * C * rules.prod(o_ for o_ in O) * rules.prod(w_ for w_ in W),
-            N * C * rules.prod(o_ for o_ in O),
+            2 * (N * C * rules.prod(o_ for o_ in O) * rules.prod(w_ for w_ in W)),
+            2 * (N * C * rules.prod(o_ for o_ in O)),
         )),
     )
 

@@ -160,8 +160,8 @@ def resolve(
             "diff_beta_sum_": (-1, (rules.prod(c_ for c_ in C),)),
         },
         terms=rules.sum_((
-            rules.prod(b_ for b_ in B),
-            rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
+            2 * rules.prod(b_ for b_ in B),
+            10 * (rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C)),
         )),
     )
 

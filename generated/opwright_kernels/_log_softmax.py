@@ -63,7 +63,7 @@ def resolve(
             "shared_0_": (0, (4096, 0)),
         },
         terms=rules.sum_((
-            rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
+            18 * (rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A)),
         )),
     )
 

@@ -121,8 +121,8 @@ def resolve(
             "sums": (-1, (rules.prod(b_ for b_ in B) * M * N,)),
         },
         terms=rules.sum_((
-            rules.floor_div(rules.prod(b_ for b_ in B) * M * N * K, 4),
-            rules.prod(b_ for b_ in B) * M * N,
+            rules.floor_div(rules.prod(b_ for b_ in B) * M * N * K, 2),
+            2 * (rules.prod(b_ for b_ in B) * M * N),
         )),
         letters={"b": tuple(b_ for b_ in B), "m": (M,), "n": (N,), "k": (K,)},
     )

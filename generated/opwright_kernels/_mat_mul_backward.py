@@ -171,8 +171,8 @@ def resolve(
             "diff_bias_sum_": (-1, (N_p0_,)),
         },
         terms=rules.sum_((
-            rules.floor_div(rules.prod(b_ for b_ in B) * M * N * K, 4),
-            rules.prod(b_ for b_ in B) * M * N,
+            2 * rules.floor_div(rules.prod(b_ for b_ in B) * M * N * K, 2),
+            2 * (rules.prod(b_ for b_ in B) * M * N),
         )),
         letters={
             "b_p0_": tuple(b_p0__ for b_p0__ in B_p0_),

@@ -139,7 +139,7 @@ def resolve(
             "dst_sum_": (0, (4096, 4096)),
         },
         terms=rules.sum_((
-            N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
+            2 * (N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K)),
         )),
     )
 

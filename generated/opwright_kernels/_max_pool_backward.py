@@ -157,7 +157,7 @@ def resolve(
             ),
         },
         terms=rules.sum_((
-            N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K),
+            6 * (N * C * rules.prod(o_ for o_ in O) * rules.prod(k_ for k_ in K)),
         )),
     )
 

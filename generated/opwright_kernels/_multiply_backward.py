@@ -121,7 +121,7 @@ def resolve(
             ),
         },
         terms=rules.sum_((
-            rules.prod(x_ for x_ in X),
+            4 * rules.prod(x_ for x_ in X),
         )),
     )
 

@@ -108,7 +108,7 @@ def resolve(
             "dst": Output(dst_shape_, dst_at_),
         },
         terms=rules.sum_((
-            N * C * rules.prod(i_ for i_ in I),
+            2 * (N * C * rules.prod(i_ for i_ in I)),
         )),
     )
 

@@ -119,7 +119,7 @@ def resolve(
             "diff_slope_sum_": (-1, (SN * SC * rules.prod(si_ for si_ in SI),)),
         },
         terms=rules.sum_((
-            N * C * rules.prod(i_ for i_ in I),
+            4 * (N * C * rules.prod(i_ for i_ in I)),
         )),
     )
 

@@ -65,7 +65,7 @@ def resolve(
             "dst_sum_": (0, (0, 4096)),
         },
         terms=rules.sum_((
-            rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
+            2 * (rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R)),
         )),
     )
 

@@ -88,7 +88,7 @@ def resolve(
             "dst_first": (0, (0, 4096)),
         },
         terms=rules.sum_((
-            rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
+            4 * (rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R)),
         )),
     )
 

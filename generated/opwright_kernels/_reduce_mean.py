@@ -65,8 +65,8 @@ def resolve(
             "total": (0, (0, 4096)),
         },
         terms=rules.sum_((
-            rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
-            rules.prod(k_ for k_ in K),
+            2 * (rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R)),
+            2 * rules.prod(k_ for k_ in K),
         )),
     )
 

@@ -75,8 +75,8 @@ def resolve(
             "diff_total": (-1, (rules.prod(k_ for k_ in K),)),
         },
         terms=rules.sum_((
-            rules.prod(k_ for k_ in K),
-            rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
+            2 * rules.prod(k_ for k_ in K),
+            2 * (rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R)),
         )),
     )
 

@@ -76,7 +76,7 @@ def resolve(
             "dst_rest": (0, (0, 4096)),
         },
         terms=rules.sum_((
-            rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
+            6 * (rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R)),
         )),
     )
 

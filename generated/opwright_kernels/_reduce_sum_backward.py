@@ -72,7 +72,7 @@ def resolve(
             "diff_src": Output(diff_src_shape_, diff_src_at_),
         },
         terms=rules.sum_((
-            rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R),
+            2 * (rules.prod(k_ for k_ in K) * rules.prod(r_ for r_ in R)),
         )),
     )
 

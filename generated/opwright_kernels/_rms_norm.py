@@ -79,7 +79,7 @@ def resolve(
             "shared_0_": (0, (0, 4096)),
         },
         terms=rules.sum_((
-            rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
+            4 * (rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C)),
         )),
     )
 

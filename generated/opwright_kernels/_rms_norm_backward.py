@@ -104,8 +104,8 @@ def resolve(
             "diff_gamma_sum_": (1, (0, 4096, 0)),
         },
         terms=rules.sum_((
-            rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C),
-            rules.prod(b_ for b_ in B),
+            8 * (rules.prod(b_ for b_ in B) * rules.prod(c_ for c_ in C)),
+            4 * rules.prod(b_ for b_ in B),
         )),
     )
 

@@ -49,7 +49,7 @@ def resolve(
             "dst": Output(dst_shape_, dst_at_),
         },
         terms=rules.sum_((
-            rules.prod(x_ for x_ in X),
+            2 * rules.prod(x_ for x_ in X),
         )),
     )
 

@@ -92,8 +92,8 @@ def resolve(
             "shared_1_": (0, (512, 0, 0)),
         },
         terms=rules.sum_((
-            rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A),
-            rules.prod(b_ for b_ in B) * rules.prod(a_ for a_ in A),
+            18 * (rules.prod(b_ for b_ in B) * C * rules.prod(a_ for a_ in A)),
+            10 * (rules.prod(b_ for b_ in B) * rules.prod(a_ for a_ in A)),
         )),
     )
 

@@ -57,7 +57,7 @@ def resolve(
             "dst": Output(dst_shape_, dst_at_),
         },
         terms=rules.sum_((
-            rules.prod(y_ for y_ in Y),
+            2 * rules.prod(y_ for y_ in Y),
         )),
     )
 

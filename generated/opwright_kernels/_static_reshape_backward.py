@@ -60,7 +60,7 @@ def resolve(
             "diff_src_sum_": (-1, (rules.prod(x_ for x_ in X),)),
         },
         terms=rules.sum_((
-            rules.prod(y_ for y_ in Y),
+            2 * rules.prod(y_ for y_ in Y),
         )),
     )
 

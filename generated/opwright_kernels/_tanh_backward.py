@@ -60,7 +60,7 @@ def resolve(
             "diff_src": Output(diff_src_shape_, diff_src_at_),
         },
         terms=rules.sum_((
-            rules.prod(x_ for x_ in X),
+            14 * rules.prod(x_ for x_ in X),
         )),
     )
 

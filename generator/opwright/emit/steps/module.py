@@ -18,11 +18,12 @@ from ...derive.lanes import apart, copied_row, moved
 from ...derive.narrow import dtype_of
 from ...derive.phases import Phase, Staged, staged
 from ...derive.picking import looked_up, picked
-from ...derive.program import Array, Axis, list_dtype, program
+from ...derive.program import Array, Axis, Part, list_dtype, program
 from ...derive.rewrites.growing import growing
 from ...derive.rewrites.named_cells import at_named, indicated
 from ...derive.rewrites.needed import needed
 from ...derive.rewrites.parted import parted
+from ...derive.rewrites.sharing import COSTLY
 from ...derive.roles import role_table
 from ...language import expr
 from ...language.dtypes import DTYPES
@@ -361,17 +362,26 @@ def _cells(axes: Iterable[Axis]) -> expr.Expr:
 
 
 def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
-    """The number of terms of the steps, as Python; steps with equal numbers are merged.
+    """The number of terms of the steps, as Python: as many as take about as long in sums of convolutions.
 
-    Letters that conditions name have one value for each of the others. Contractions count a quarter: 2**20 terms take
-    one thread 20 us (AMD Zen 4, gcc 12.2, 128 x 128 x 64, f32), about as long as a second one needs to wake up.
+    Letters that conditions name have one value for each of the others. A term of a contraction counts half: 2**20 take one
+    thread 20 us, about as long as a second one needs to wake up. One of other steps counts two, with each function that
+    is costly six more: of two threads the second begins to pay at 80000 cells of x + y f32, 10000 of erf's GELU, 100 rows
+    of softmax over 197; at 150000 cells x + y takes 0.65 of the time of one, softmax 0.55 (AMD Zen 4, gcc 12.2).
     """
     found = needed(indicated(program(op)), [tensor.name for tensor in op.outputs])
     found = at_named(looked_up(picked(found, op), op))
     contracted = [{*phase.parts[0].letters} for phase in staged(op).phases if phase.contraction is not None]
-    sums = []
+    weights: dict[expr.Expr, int] = {}
     for part in found.parts:
-        terms = _cells(found.letters[letter] for letter in part.letters)
-        quarter = Call("floor", (expr.Binary("/", terms, expr.Number(4)),))
-        sums.append(writer.print(quarter if {*part.letters} in contracted else terms))
-    return tuple(dict.fromkeys(sums))
+        terms, weight = _cells(found.letters[letter] for letter in part.letters), 2 + 6 * _costly(part)
+        if {*part.letters} in contracted:
+            terms, weight = Call("floor", (expr.Binary("/", terms, expr.Number(2)),)), 1
+        weights[terms] = weights.get(terms, 0) + weight
+    return tuple(writer.print(slopes.times(expr.Number(weight), terms)) for terms, weight in weights.items())
+
+
+def _costly(part: Part) -> int:
+    """How many costly functions a step computes, at most."""
+    nodes = ([*expr.walk(formula.value)] for formula in part.formulas)
+    return max(sum(isinstance(node, Call) and node.function in COSTLY for node in found) for found in nodes)
