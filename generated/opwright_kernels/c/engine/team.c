@@ -293,52 +293,9 @@ static void grow(int64_t threads)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-// The share of a thread of OpenMP's.
-static void take_share(void *data)
+// Runs a job on the pool's own threads.
+static void share(void (*work)(void *context, int64_t worker), void *context, int64_t workers)
 {
-    const job *const own = data;
-    const int64_t threads = openmp.threads();
-    inside = true;
-    for (int64_t worker = openmp.thread(); worker < own->workers; worker += threads) {
-        own->run(own->context, worker);
-    }
-    inside = false;
-}
-
-// A forked child has no threads of OpenMP's either, which would be waited for.
-static void give_back(void) { atomic_store(&openmp.region, NULL); }
-
-static void mind_forks_of_borrowers(void) { pthread_atfork(NULL, NULL, give_back); }
-
-// Has the pool of the GNU OpenMP that the program has do the work: GOMP_parallel, omp_get_thread_num,
-// omp_get_num_threads and omp_get_max_threads of one library.
-void opwright_team_borrow(void *region, void *thread, void *threads, void *max_threads);
-
-void opwright_team_borrow(void *region, void *thread, void *threads, void *max_threads)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, mind_forks_of_borrowers);
-    openmp.thread = (number *)thread;
-    openmp.threads = (number *)threads;
-    openmp.max_threads = (number *)max_threads;
-    atomic_store(&openmp.region, (open_region *)region);
-}
-
-void opwright_team_run(void (*work)(void *context, int64_t worker), void *context, int64_t workers)
-{
-    open_region *const region = workers > 1 && workers <= INT32_MAX && !inside ? atomic_load(&openmp.region) : NULL;
-    if (region != NULL) {
-        job own = {work, context, workers};
-        const int64_t usual = openmp.max_threads(); // a pool of another size would be made anew
-        region(take_share, &own, (unsigned)(workers > usual ? workers : usual), 0);
-        return;
-    }
-    if (workers <= 1 || workers > INT32_MAX || inside || atomic_flag_test_and_set(&pool.taken)) {
-        for (int64_t worker = 0; worker < workers; ++worker) {
-            work(context, worker);
-        }
-        return;
-    }
     if (pool.threads < workers - 1 && (pool.max_threads == 0 || pool.threads < pool.max_threads)) {
         grow(workers - 1);
     }
@@ -359,6 +316,59 @@ void opwright_team_run(void (*work)(void *context, int64_t worker), void *contex
         }
         pool.waiting = false;
         pthread_mutex_unlock(&pool.lock);
+    }
+}
+
+// The share of a thread of OpenMP's.
+static void take_share(void *data)
+{
+    const job *const own = data;
+    const int64_t threads = openmp.threads();
+    inside = true;
+    for (int64_t worker = openmp.thread(); worker < own->workers; worker += threads) {
+        own->run(own->context, worker);
+    }
+    inside = false;
+}
+
+// A forked child has no threads of OpenMP's either, which would be waited for, and nobody there has the pool.
+static void give_back(void)
+{
+    atomic_store(&openmp.region, NULL);
+    atomic_flag_clear(&pool.taken);
+}
+
+static void mind_forks_of_borrowers(void) { pthread_atfork(NULL, NULL, give_back); }
+
+// Has the pool of the GNU OpenMP that the program has do the work: GOMP_parallel, omp_get_thread_num,
+// omp_get_num_threads and omp_get_max_threads of one library.
+void opwright_team_borrow(void *region, void *thread, void *threads, void *max_threads);
+
+void opwright_team_borrow(void *region, void *thread, void *threads, void *max_threads)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, mind_forks_of_borrowers);
+    openmp.thread = (number *)thread;
+    openmp.threads = (number *)threads;
+    openmp.max_threads = (number *)max_threads;
+    atomic_store(&openmp.region, (open_region *)region);
+}
+
+void opwright_team_run(void (*work)(void *context, int64_t worker), void *context, int64_t workers)
+{
+    if (workers <= 1 || workers > INT32_MAX || inside || atomic_flag_test_and_set(&pool.taken)) {
+        for (int64_t worker = 0; worker < workers; ++worker) {
+            work(context, worker);
+        }
+        return;
+    }
+    open_region *const region = atomic_load(&openmp.region);
+    if (region != NULL) {
+        job own = {work, context, workers};
+        const int64_t usual = openmp.max_threads(); // a pool of another size would be made anew
+        region(take_share, &own, (unsigned)(workers > usual ? workers : usual), 0);
+    } else {
+        share(work, context, workers);
     }
     atomic_flag_clear(&pool.taken);
 }
