@@ -51,7 +51,7 @@ def collapsed(
         steps = {name: _steps_of(arrays[name], at) for name, at in spots.items()}
         # Kernels are made for arrays in the order of their axes: only where the one that tells is not, is it another.
         turned = bool(spots) and not arrays[[*spots][-1]].flags.c_contiguous
-        made = _merged(*_ordered(extents, steps, turned))
+        made = _beside(*_merged(*_ordered(extents, steps, turned)), {name: arrays[name].itemsize for name in spots})
         if made == (extents, steps):
             continue
         extents, steps = made
@@ -92,6 +92,22 @@ def _merged(extents: list[int], steps: dict[str, list[int]]) -> tuple[list[int],
         else:
             inner = outer
     return extents, steps
+
+
+def _beside(
+    extents: list[int], steps: dict[str, list[int]], cell: Mapping[str, int]
+) -> tuple[list[int], dict[str, list[int]]]:
+    """The sizes, the last but one that along which cells lie together in most arrays that the last strides through."""
+    *others, last = range(len(extents))
+    beside = [
+        sum(abs(own[size]) == cell[name] != abs(own[last]) for name, own in steps.items()) * (extents[size] > 1)
+        for size in others
+    ]
+    if not any(beside):
+        return extents, steps
+    moved = beside.index(max(beside))
+    order = [*others[:moved], *others[moved + 1 :], moved, last]
+    return [extents[size] for size in order], {name: [own[size] for size in order] for name, own in steps.items()}
 
 
 def _reshaped(array: Array, spots: Sequence[int], extents: Sequence[int], steps: Sequence[int]) -> Array:

@@ -205,9 +205,10 @@ class Sizes:
         return alike and across is not None and written[-1] == 1 and min(extents[-1], extents[across]) >= ENOUGH
 
     def turned(self, letter: Lanes, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:
-        """Whether neighbours lie together in what is written, and those of tasks in rows that are turned."""
-        written = bool(letter.walks) and self.strides(*letter.walks[0], runs) == (1,)
-        return written and all(self.strides(*walk, runs) in ((1,), (-1,)) for walk in letter.turns)
+        """Whether neighbours lie together in what is written, and those of tasks in rows that do not lie so."""
+        beside = {name for name, axis in letter.walks if self.strides(name, axis, runs) == (1,)}
+        turned = all(one[0] in beside or self.strides(*one, runs) in ((1,), (-1,)) for one in letter.turns)
+        return turned and bool(letter.walks) and letter.walks[0][0] in beside
 
     def follows(self, letter: Lanes, cells: int, runs: Mapping[str, tuple[tuple[int, ...], Along]]) -> bool:
         """Whether rows of so many cells follow one another; those of f16 are converted one by one."""

@@ -2589,8 +2589,12 @@ static inline void opwright_picked_f32(const float *from, const int64_t *places,
 // apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const float *opwright_across_f32(const float *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, float *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_f32(from, step, n, room);
     }
     if (row == 0) {
@@ -2851,8 +2855,12 @@ OPWRIGHT_OUTLINED void opwright_taken_bf16(const opwright_bf16 *from, const int6
 
 static inline const opwright_bf16 *opwright_across_bf16(const opwright_bf16 *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, opwright_bf16 *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_bf16(from, step, n, room);
     }
     if (row == 0) {
@@ -3108,8 +3116,12 @@ OPWRIGHT_OUTLINED void opwright_taken_f16(const opwright_f16 *from, const int64_
 
 static inline const opwright_f16 *opwright_across_f16(const opwright_f16 *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, opwright_f16 *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_f16(from, step, n, room);
     }
     if (row == 0) {
@@ -3365,8 +3377,12 @@ OPWRIGHT_OUTLINED void opwright_taken_s32(const int32_t *from, const int64_t *re
 
 static inline const int32_t *opwright_across_s32(const int32_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int32_t *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_s32(from, step, n, room);
     }
     if (row == 0) {
@@ -3609,8 +3625,12 @@ OPWRIGHT_OUTLINED void opwright_taken_f64(const double *from, const int64_t *res
 
 static inline const double *opwright_across_f64(const double *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, double *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_f64(from, step, n, room);
     }
     if (row == 0) {
@@ -3853,8 +3873,12 @@ OPWRIGHT_OUTLINED void opwright_taken_s8(const int8_t *from, const int64_t *rest
 
 static inline const int8_t *opwright_across_s8(const int8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int8_t *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_s8(from, step, n, room);
     }
     if (row == 0) {
@@ -4097,8 +4121,12 @@ OPWRIGHT_OUTLINED void opwright_taken_u8(const uint8_t *from, const int64_t *res
 
 static inline const uint8_t *opwright_across_u8(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_u8(from, step, n, room);
     }
     if (row == 0) {
@@ -4341,8 +4369,12 @@ OPWRIGHT_OUTLINED void opwright_taken_boolean(const uint8_t *from, const int64_t
 
 static inline const uint8_t *opwright_across_boolean(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_boolean(from, step, n, room);
     }
     if (row == 0) {
@@ -4585,8 +4617,12 @@ OPWRIGHT_OUTLINED void opwright_taken_f8_e4m3(const uint8_t *from, const int64_t
 
 static inline const uint8_t *opwright_across_f8_e4m3(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_f8_e4m3(from, step, n, room);
     }
     if (row == 0) {
@@ -4829,8 +4865,12 @@ OPWRIGHT_OUTLINED void opwright_taken_f8_e5m2(const uint8_t *from, const int64_t
 
 static inline const uint8_t *opwright_across_f8_e5m2(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_f8_e5m2(from, step, n, room);
     }
     if (row == 0) {
@@ -5073,8 +5113,12 @@ OPWRIGHT_OUTLINED void opwright_taken_s4(const uint8_t *from, const int64_t *res
 
 static inline const uint8_t *opwright_across_s4(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_s4(from, step, n, room);
     }
     if (row == 0) {
@@ -5317,8 +5361,12 @@ OPWRIGHT_OUTLINED void opwright_taken_u4(const uint8_t *from, const int64_t *res
 
 static inline const uint8_t *opwright_across_u4(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_u4(from, step, n, room);
     }
     if (row == 0) {
@@ -5561,8 +5609,12 @@ OPWRIGHT_OUTLINED void opwright_taken_s64(const int64_t *from, const int64_t *re
 
 static inline const int64_t *opwright_across_s64(const int64_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int64_t *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_s64(from, step, n, room);
     }
     if (row == 0) {
@@ -5805,8 +5857,12 @@ OPWRIGHT_OUTLINED void opwright_taken_u64(const uint64_t *from, const int64_t *r
 
 static inline const uint64_t *opwright_across_u64(const uint64_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint64_t *room)
 {
+    if (step == 1) {
+        return from;
+    }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    if ((across != 1 && across != -1) || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) || count < 4) {
+    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
+    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
         return opwright_row_u64(from, step, n, room);
     }
     if (row == 0) {

@@ -21,8 +21,9 @@ def row(elements: Elements, read: Read, step: Expr, at: Expr) -> Expr | None:
     letter, dtype = elements.crossing, elements.dtype(read.tensor)
     if read in elements.crossed:
         array = elements.program.arrays[read.tensor]
-        growth = elements.integer(slopes.folded(slopes.slope(read.indices[-1], letter) or slopes.ZERO), None)
-        across = product(growth, elements.member(f"{array.name}_{array.axes[-1].name}"))
+        (index,) = (number for number, one in enumerate(read.indices) if letter in expr.names(one))
+        growth = elements.integer(slopes.folded(slopes.slope(read.indices[index], letter) or slopes.ZERO), None)
+        across = product(growth, elements.member(f"{array.name}_{array.axes[index].name}"))
         number, rows = Binary("-", Name(letter), FROM), Binary("-", TO, FROM)
         kept = _kept(elements, read, step, SQUARE * TURNED)
         return Call(f"opwright_across_{dtype}", (at, step, across, N, number, rows, kept))

@@ -13,7 +13,7 @@ from ...derive.algebra import slopes
 from ...derive.alike import Inputs, alike, unlike
 from ...derive.arguments import in_place, is_separable
 from ...derive.collapsing import Chain, collapsible, exchangeable
-from ...derive.crossing import crossing
+from ...derive.crossing import crossing, crossing_of_views
 from ...derive.lanes import apart, copied_row, moved
 from ...derive.narrow import dtype_of
 from ...derive.phases import Phase, Staged, staged
@@ -294,6 +294,9 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             if not crossed and (crossed := planes.across(op, phase, letter)):  # what is written comes first
                 walked = dict.fromkeys(sorted(walked, key=lambda walk: not _writes(phase, walk[0])))
             turns = tuple((read.tensor, own.program.arrays[read.tensor].axes[-1].name) for read in crossed)
+            if not crossed:  # all axes are those of what is written
+                views_of = crossing_of_views(op, own.program, phase, letter)[1]
+                turns = tuple((read.tensor, own.program.arrays[read.tensor].axes[-2].name) for read in views_of)
             served = kept_for(phase)
             joins = bool(found.phases[one].finishes) and own.program.letters[letter].kind == "spatial"
             near = _close(found.phases[one], letter)
