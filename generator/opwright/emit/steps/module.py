@@ -367,10 +367,11 @@ def _cells(axes: Iterable[Axis]) -> expr.Expr:
 def _terms(op: Op, writer: StepWriter) -> tuple[str, ...]:
     """The number of terms of the steps, as Python: as many as take about as long in sums of convolutions.
 
-    Letters that conditions name have one value for each of the others. A term of a contraction counts half: 2**20 take one
-    thread 20 us, about as long as a second one needs to wake up. One of other steps counts two, with each function that
-    is costly six more: of two threads the second begins to pay at 80000 cells of x + y f32, 10000 of erf's GELU, 100 rows
-    of softmax over 197; at 150000 cells x + y takes 0.65 of the time of one, softmax 0.55 (AMD Zen 4, gcc 12.2).
+    Letters that conditions name have one value for each of the others. A term of a contraction counts half: 2**20
+    take one thread 20 us, about as long as a second one needs to wake up. One of other steps counts two, with each
+    function that is costly six more: of two threads the second begins to pay at 80000 cells of x + y f32, 10000 of
+    erf's GELU, 100 rows of softmax over 197; at 150000 cells x + y takes 0.65 of the time of one, softmax 0.55 (AMD
+    Zen 4, gcc 12.2).
     """
     found = needed(indicated(program(op)), [tensor.name for tensor in op.outputs])
     found = at_named(looked_up(picked(found, op), op))
