@@ -23,11 +23,12 @@ BYTES = 4
 
 @dataclass(frozen=True)
 class Layer:
-    """A call, and how many times it occurs."""
+    """A call, the products that it sums, and how many times it occurs."""
 
     function: str
     shapes: tuple[tuple[int, ...], ...]
     attributes: dict[str, Any]
+    terms: int
     times: int = 1
 
 
@@ -43,7 +44,9 @@ def convolution(
         "dilations": [1] * axes,
     }
     attributes |= {"data_format": "NCX", "weights_format": "OIX"}
-    return Layer("convolution", ((batch, channels, *space), (out, channels, *[kernel] * axes)), attributes, times)
+    shapes = (batch, channels, *space), (out, channels, *[kernel] * axes)
+    windows = math.prod((size + 2 * (kernel // 2) - kernel) // stride + 1 for size in space)
+    return Layer("convolution", shapes, attributes, batch * out * windows * channels * kernel**axes, times)
 
 
 def resnet(batch: int) -> list[Layer]:
@@ -67,7 +70,10 @@ def unet(batch: int) -> list[Layer]:
 def transformer(batch: int) -> list[Layer]:
     """The products of 24 layers of width 2048 for 1024 tokens."""
     shapes = ((2048, 6144), (2048, 2048), (2048, 8192), (8192, 2048))
-    return [Layer("mat_mul", ((batch, 1024, depth), (depth, width)), {}, 24) for depth, width in shapes]
+    return [
+        Layer("mat_mul", ((batch, 1024, depth), (depth, width)), {}, batch * 1024 * depth * width, 24)
+        for depth, width in shapes
+    ]
 
 
 NETWORKS = {"ResNet-50": resnet, "3-D U-Net": unet, "transformer": transformer}
@@ -99,8 +105,7 @@ def moved(layer: Layer, letter: str, workers: int) -> tuple[float, float] | None
             received += beyond * math.prod(shape) / shape[axis] * BYTES if option.split.window else 0
     for name, join in option.split.joins.items():
         received += 2 * math.prod(call.facts.shapes[name]) * BYTES if join == "sum" else 0
-    terms: Any = operation.resolve(*operation.arrays(given), *attributes)
-    return 2 * terms.terms / workers, received
+    return 2 * layer.terms / workers, received
 
 
 def efficiency(work: float, received: float, messages: int) -> float:
