@@ -74,8 +74,7 @@ def _ordered(
     def far(size: int) -> tuple[int, ...]:
         return (int(extents[size] == 1), *[abs(own[size]) for own in reversed(steps.values())])
 
-    order = sorted(range(len(extents)), key=far, reverse=True) if turned else range(len(extents))
-    return [extents[size] for size in order], {name: [own[size] for size in order] for name, own in steps.items()}
+    return _taken(sorted(range(len(extents)), key=far, reverse=True) if turned else range(len(extents)), extents, steps)
 
 
 def _merged(extents: list[int], steps: dict[str, list[int]]) -> tuple[list[int], dict[str, list[int]]]:
@@ -106,7 +105,14 @@ def _beside(
     if not any(beside):
         return extents, steps
     moved = beside.index(max(beside))
-    order = [*others[:moved], *others[moved + 1 :], moved, last]
+    return _taken([*others[:moved], *others[moved + 1 :], moved, last], extents, steps)
+
+
+def _taken(
+    order: Iterable[int], extents: Sequence[int], steps: Mapping[str, list[int]]
+) -> tuple[list[int], dict[str, list[int]]]:
+    """The sizes in an order."""
+    order = [*order]
     return [extents[size] for size in order], {name: [own[size] for size in order] for name, own in steps.items()}
 
 

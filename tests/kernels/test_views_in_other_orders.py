@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import ml_dtypes  # noqa: F401  # names bfloat16
 import numpy as np
 import pytest
 from opwright.language.dtypes import DTYPES
@@ -84,7 +83,7 @@ def test_cells_of_views_in_any_order_are_those_of_the_interpreter(number: int, t
 @pytest.mark.parametrize("orders", [("abc", "acb"), ("abc", "bca"), ("bac", "cab"), ("abc", "cba")])
 def test_rows_that_lie_across_are_turned_for_several_tasks(orders: tuple[str, str], tmp_path: Path) -> None:
     text = drawn(rng("turned"), "abc", VALUES[:1])
-    _, module = package({"viewed.yaml": text}, tmp_path, f"turned_views_{'_'.join(orders)}")
-    dtype = DTYPES[text.split("dtypes: [{x: ")[1].split(",")[0]].numpy
+    library, module = package({"viewed.yaml": text}, tmp_path, f"turned_views_{'_'.join(orders)}")
+    dtype = DTYPES[library.ops[0].dtypes[0]["x"]].numpy
     x, z = (np.ones([40] * 3, dtype).transpose([order.index(one) for one in "abc"]) for order in orders)
     assert "turned rows" in str(module.explain("viewed", x, z))

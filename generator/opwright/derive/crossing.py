@@ -39,11 +39,18 @@ def crossing(op: Op, found: Program, phase: Phase, lane: str) -> tuple[str, tupl
         for name, turned in across.items()
         if all(read in turned or name not in expr.names(read) or _beside(read, lane) for read in reads)
     }
-    most = max(fitting, key=lambda name: max(len(read.indices) for read in fitting[name]), default="")
-    return most, tuple(fitting.get(most, ()))
+    if not fitting:
+        return _of_views(op, found, phase, lane)
+    most = max(fitting, key=lambda name: max(len(read.indices) for read in fitting[name]))
+    return most, tuple(fitting[most])
 
 
-def crossing_of_views(op: Op, found: Program, phase: Phase, lane: str) -> tuple[str, tuple[Read, ...]]:
+def place(read: Read, letter: str) -> int:
+    """Which index of a read has a letter; the last where none has it."""
+    return next((number for number, index in enumerate(read.indices) if letter in expr.names(index)), -1)
+
+
+def _of_views(op: Op, found: Program, phase: Phase, lane: str) -> tuple[str, tuple[Read, ...]]:
     """The letter and the reads where all arrays have the same axes, of which calls may pass some in another order.
 
     '' where one has other axes, and for one array, whose order that of the output follows. Sums of 784 x 768 cells, one
@@ -52,14 +59,12 @@ def crossing_of_views(op: Op, found: Program, phase: Phase, lane: str) -> tuple[
     """
     part = phase.parts[0]
     target, reads = part.target, tuple(dict.fromkeys(part.reads))
-    alone = stands_alone(found, phase.parts) and not (phase.finishes or phase.copies) and len(reads) > 1
     names = [index.id for index in target.indices if isinstance(index, Name)]
-    plain = len(names) == len(target.indices) == len({*names}) > 1 and {*names} == {*part.letters} and names[-1] == lane
+    plain = len(names) == len(target.indices) == len({*names}) > 1 and names[-1] == lane
+    walked = {*names} == {*part.letters} == {*phase.own} and found.arrays[target.tensor].role == "output"
     inputs = {one.name for one in op.inputs if not (one.broadcast or one.optional or one.joined)}
     alike = all(read.indices == target.indices and read.tensor in inputs for read in reads)
-    if not (alone and plain and alike and {*names} == {*phase.own}) or found.arrays[target.tensor].role != "output":
-        return "", ()
-    return names[-2], reads
+    return (names[-2], reads) if plain and walked and alike and len(reads) > 1 else ("", ())
 
 
 def _across(found: Program, read: Read, own: tuple[str, ...], lane: str) -> str:

@@ -7,6 +7,7 @@ that tasks keep it.
 from __future__ import annotations
 
 from ...derive.algebra import slopes
+from ...derive.crossing import place
 from ...derive.rewrites.accumulating import loose_axes
 from ...language import expr
 from ...language.expr import Read
@@ -21,9 +22,9 @@ def row(elements: Elements, read: Read, step: Expr, at: Expr) -> Expr | None:
     letter, dtype = elements.crossing, elements.dtype(read.tensor)
     if read in elements.crossed:
         array = elements.program.arrays[read.tensor]
-        (index,) = (number for number, one in enumerate(read.indices) if letter in expr.names(one))
-        growth = elements.integer(slopes.folded(slopes.slope(read.indices[index], letter) or slopes.ZERO), None)
-        across = product(growth, elements.member(f"{array.name}_{array.axes[index].name}"))
+        at_letter = place(read, letter)
+        growth = elements.integer(slopes.folded(slopes.slope(read.indices[at_letter], letter) or slopes.ZERO), None)
+        across = product(growth, elements.member(f"{array.name}_{array.axes[at_letter].name}"))
         number, rows = Binary("-", Name(letter), FROM), Binary("-", TO, FROM)
         kept = _kept(elements, read, step, SQUARE * TURNED)
         return Call(f"opwright_across_{dtype}", (at, step, across, N, number, rows, kept))

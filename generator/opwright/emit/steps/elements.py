@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...derive.algebra import slopes
-from ...derive.crossing import crossing, crossing_of_views
+from ...derive.crossing import crossing
 from ...derive.narrow import dtype_of
 from ...derive.phases import Phase, Staged
 from ...derive.program import Array, Axis
@@ -66,9 +66,6 @@ class Elements(Integers):
         self.minimum |= {attribute.symbol or attribute.name or "": attribute.min or 0 for attribute in op.attributes}
         # the letter of tasks along which rows are turned, those rows, and where they are kept
         self.crossing, self.crossed = crossing(op, found.program, phase, lanes or "")
-        self.of_views = not self.crossing  # whether only some calls have such rows
-        if self.of_views:
-            self.crossing, self.crossed = crossing_of_views(op, found.program, phase, lanes or "")
         self.rooms: list[DeclareArray] = []
         self.repeated: list[Stmt] = []  # what makes long rows of short ones, for all tasks
         self.grown = grown(op, found, phase, row, lanes, self.is_number)
@@ -78,6 +75,11 @@ class Elements(Integers):
     def blocked(self) -> bool:
         """Whether each task has a block of lanes; otherwise every task has all of them."""
         return self.lanes is not None and self.lanes.name in self.phase.own
+
+    @property
+    def turned(self) -> bool:
+        """Whether rows of every call are turned, not only of one that passes views in another order."""
+        return bool(self.rooms) and any(self.crossing in expr.names(read.indices[-1]) for read in self.crossed)
 
     @property
     def long_rows(self) -> bool:

@@ -13,7 +13,7 @@ from ...derive.algebra import slopes
 from ...derive.alike import Inputs, alike, unlike
 from ...derive.arguments import in_place, is_separable
 from ...derive.collapsing import Chain, collapsible, exchangeable
-from ...derive.crossing import crossing, crossing_of_views
+from ...derive.crossing import place
 from ...derive.lanes import apart, copied_row, moved
 from ...derive.narrow import dtype_of
 from ...derive.phases import Phase, Staged, staged
@@ -290,17 +290,15 @@ def _phases(op: Op) -> tuple[tuple[LaneView, ...], ...]:
             terms = sum(len(part.letters) + two for part in phase.parts if letter in part.letters) * several
             slides = _slides_before(found, one)
             far = _set_apart(found, phase, letter) if slides else apart(op, own.program, phase.parts, letter)
-            crossed = crossing(op, own.program, phase, letter)[1]
+            elements, before = Elements(op, op.dtypes[0], own, phase, letter), found.phases[one - 1].contraction
+            crossed = elements.crossed
             if not crossed and (crossed := planes.across(op, phase, letter)):  # what is written comes first
                 walked = dict.fromkeys(sorted(walked, key=lambda walk: not _writes(phase, walk[0])))
-            turns = tuple((read.tensor, own.program.arrays[read.tensor].axes[-1].name) for read in crossed)
-            if not crossed:  # all axes are those of what is written
-                views_of = crossing_of_views(op, own.program, phase, letter)[1]
-                turns = tuple((read.tensor, own.program.arrays[read.tensor].axes[-2].name) for read in views_of)
+            places = [(own.program.arrays[read.tensor], place(read, elements.crossing)) for read in crossed]
+            turns = tuple((array.name, array.axes[number].name) for array, number in places)
             served = kept_for(phase)
             joins = bool(found.phases[one].finishes) and own.program.letters[letter].kind == "spatial"
             near = _close(found.phases[one], letter)
-            elements, before = Elements(op, op.dtypes[0], own, phase, letter), found.phases[one - 1].contraction
             sums = before if phase.finishes else None
             rows = joined.follows(elements) if sums is None else together.follows(elements, sums)
             least = joined.LEAST if sums is None else together.LEAST

@@ -383,9 +383,8 @@ class Tasks(Loops):
         With 256 lanes in place of 512, elu of 1M f32 takes 0.81 of the time, gelu 0.9, of 300,000 f64 elu 0.81; of
         bf16, whose conversions are further passes, 0.93 and 1.07, rows of 700 f32 1.06 (Sapphire Rapids, gcc 12.2).
         """
-        turned = bool(self.rooms) and not self.of_views
-        room: Expr = nodes.integer(TURNED if turned else ROOM)
-        if self.passes and not turned:
+        room: Expr = nodes.integer(TURNED if self.turned else ROOM)
+        if self.passes and not self.turned:
             room = Conditional(Binary("<", nodes.integer(4 * ROOM), self.along()), nodes.integer(ROOM // 2), room)
         steps = {step: one for step, one in self.steps.items() if step != ONE}
         # Copies of 16 KB of a row, then of the next one, take 1.4 of the time: 300 x 30000 f32 (AMD EPYC Zen 4).
@@ -398,4 +397,4 @@ class Tasks(Loops):
         few, *fewer = (Call("opwright_apart", pair) for pair in pairs)
         for other in fewer:
             few = Call("opwright_min", (few, other))
-        return Conditional(beside, long, room if turned else few)
+        return Conditional(beside, long, room if self.turned else few)
