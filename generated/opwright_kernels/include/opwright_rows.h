@@ -2589,13 +2589,12 @@ static inline void opwright_picked_f32(const float *from, const int64_t *places,
 // apart: rows of 16 tasks whose cells lie side by side, forwards or backwards, are turned at once, to rows in room.
 static inline const float *opwright_across_f32(const float *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, float *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_f32(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_f32(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_f32(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_4(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -2855,13 +2854,12 @@ OPWRIGHT_OUTLINED void opwright_taken_bf16(const opwright_bf16 *from, const int6
 
 static inline const opwright_bf16 *opwright_across_bf16(const opwright_bf16 *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, opwright_bf16 *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_bf16(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_bf16(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_bf16(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_2(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -3116,13 +3114,12 @@ OPWRIGHT_OUTLINED void opwright_taken_f16(const opwright_f16 *from, const int64_
 
 static inline const opwright_f16 *opwright_across_f16(const opwright_f16 *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, opwright_f16 *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_f16(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_f16(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_f16(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_2(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -3377,13 +3374,12 @@ OPWRIGHT_OUTLINED void opwright_taken_s32(const int32_t *from, const int64_t *re
 
 static inline const int32_t *opwright_across_s32(const int32_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int32_t *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_s32(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_s32(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_s32(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_4(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -3625,13 +3621,12 @@ OPWRIGHT_OUTLINED void opwright_taken_f64(const double *from, const int64_t *res
 
 static inline const double *opwright_across_f64(const double *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, double *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_f64(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_f64(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_f64(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_8(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -3873,13 +3868,12 @@ OPWRIGHT_OUTLINED void opwright_taken_s8(const int8_t *from, const int64_t *rest
 
 static inline const int8_t *opwright_across_s8(const int8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int8_t *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_s8(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_s8(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_s8(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -4121,13 +4115,12 @@ OPWRIGHT_OUTLINED void opwright_taken_u8(const uint8_t *from, const int64_t *res
 
 static inline const uint8_t *opwright_across_u8(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_u8(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_u8(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_u8(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -4369,13 +4362,12 @@ OPWRIGHT_OUTLINED void opwright_taken_boolean(const uint8_t *from, const int64_t
 
 static inline const uint8_t *opwright_across_boolean(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_boolean(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_boolean(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_boolean(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -4617,13 +4609,12 @@ OPWRIGHT_OUTLINED void opwright_taken_f8_e4m3(const uint8_t *from, const int64_t
 
 static inline const uint8_t *opwright_across_f8_e4m3(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_f8_e4m3(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_f8_e4m3(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_f8_e4m3(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -4865,13 +4856,12 @@ OPWRIGHT_OUTLINED void opwright_taken_f8_e5m2(const uint8_t *from, const int64_t
 
 static inline const uint8_t *opwright_across_f8_e5m2(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_f8_e5m2(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_f8_e5m2(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_f8_e5m2(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -5113,13 +5103,12 @@ OPWRIGHT_OUTLINED void opwright_taken_s4(const uint8_t *from, const int64_t *res
 
 static inline const uint8_t *opwright_across_s4(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_s4(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_s4(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_s4(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -5361,13 +5350,12 @@ OPWRIGHT_OUTLINED void opwright_taken_u4(const uint8_t *from, const int64_t *res
 
 static inline const uint8_t *opwright_across_u4(const uint8_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint8_t *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_u4(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_u4(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_u4(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_1(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -5609,13 +5597,12 @@ OPWRIGHT_OUTLINED void opwright_taken_s64(const int64_t *from, const int64_t *re
 
 static inline const int64_t *opwright_across_s64(const int64_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, int64_t *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_s64(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_s64(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_s64(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_8(across == 1 ? from : from - (count - 1), step, n, count, room);
@@ -5857,13 +5844,12 @@ OPWRIGHT_OUTLINED void opwright_taken_u64(const uint64_t *from, const int64_t *r
 
 static inline const uint64_t *opwright_across_u64(const uint64_t *from, int64_t step, int64_t across, int64_t n, int64_t number, int64_t rows, uint64_t *room)
 {
-    if (step == 1) {
-        return from;
+    if (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE) {
+        return opwright_row_u64(from, step, n, room);
     }
     const int64_t row = number % 16, count = opwright_min(rows - number + row, 16);
-    const int turns = (across == 1 || across == -1) && n <= OPWRIGHT_TURNED && count >= 4;
-    if (!turns || (-OPWRIGHT_CLOSE <= step && step <= OPWRIGHT_CLOSE)) {
-        return opwright_row_u64(from, step, n, room);
+    if ((across != 1 && across != -1) || n > OPWRIGHT_TURNED || count < 4) {
+        return opwright_gathered_u64(from, step, n, room);
     }
     if (row == 0) {
         opwright_turn_8(across == 1 ? from : from - (count - 1), step, n, count, room);
