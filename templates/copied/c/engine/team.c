@@ -252,7 +252,7 @@ static int cpus(void)
     return online > 0 ? (int)online : 1;
 }
 
-// In a forked child, where the pool's threads do not exist and another thread may have held the lock.
+// In a forked child, where the pool's threads do not exist, nor OpenMP's, and another thread may have held the lock.
 static void start_anew(void)
 {
     pthread_mutex_init(&pool.lock, NULL);
@@ -262,16 +262,22 @@ static void start_anew(void)
     pool.waiting = false;
     atomic_store(&pool.ticket, 0);
     atomic_store(&pool.finished, 0);
+    atomic_store(&openmp.region, NULL);
     atomic_flag_clear(&pool.taken);
 }
 
-static void mind_forks(void) { pthread_atfork(NULL, NULL, start_anew); }
+static void add_handler(void) { pthread_atfork(NULL, NULL, start_anew); }
+
+static void mind_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, add_handler);
+}
 
 // Starts threads up to this number, or up to the maximum. Only the caller of the job comes here.
 static void grow(int64_t threads)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, mind_forks);
+    mind_forks();
     pool.max_threads = cpus() > 1 ? cpus() - 1 : -1;
     sigset_t all, before;
     pthread_attr_t attributes;
@@ -330,23 +336,13 @@ static void take_share(void *data)
     inside = false;
 }
 
-// A forked child has no threads of OpenMP's either, which would be waited for, and nobody there has the pool.
-static void give_back(void)
-{
-    atomic_store(&openmp.region, NULL);
-    atomic_flag_clear(&pool.taken);
-}
-
-static void mind_forks_of_borrowers(void) { pthread_atfork(NULL, NULL, give_back); }
-
 // Has the pool of the GNU OpenMP that the program has do the work: GOMP_parallel, omp_get_thread_num,
 // omp_get_num_threads and omp_get_max_threads of one library.
 void opwright_team_borrow(void *region, void *thread, void *threads, void *max_threads);
 
 void opwright_team_borrow(void *region, void *thread, void *threads, void *max_threads)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, mind_forks_of_borrowers);
+    mind_forks();
     openmp.thread = (number *)thread;
     openmp.threads = (number *)threads;
     openmp.max_threads = (number *)max_threads;
